@@ -1,0 +1,187 @@
+"""The catalogue of events: what an engine may say, and with which fields.
+
+Events are the session's truth. Every row that the screen shows is the result of applying them in
+order (``store.project``), so any past moment can be rebuilt (``store.rebuild``). A kind's fields
+may grow; a change of meaning raises its version.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from store.errors import EventError
+
+_SCALARS: dict[str, tuple[type, ...]] = {
+    "int": (int,),
+    "float": (float, int),
+    "str": (str,),
+    "bool": (bool,),
+    "json": (dict, list),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One thing that happened.
+
+    Attributes:
+        seq: Position in the session, from 1, without gaps.
+        at_us: UTC time of day in microseconds.
+        active_us: How long the search had been running (pauses left out), in microseconds.
+        target: The target it is about, 0 for the whole session.
+        node: The node it is about, 0 for none.
+    """
+
+    seq: int
+    at_us: int
+    active_us: int
+    kind: str
+    version: int
+    target: int
+    node: int
+    payload: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of event: its version and the type of each field; ``?`` marks one that may be null."""
+
+    version: int
+    fields: dict[str, str]
+    what: str
+
+
+def _kind(what: str, **fields: str) -> Kind:
+    return Kind(1, fields, what)
+
+
+EVENTS: dict[str, Kind] = {
+    "SessionCreated": _kind(
+        "a person asked for a search", session="str", name="str", task="str", config="json"
+    ),
+    "EngineStarted": _kind(
+        "an engine took the session up", pid="int", host="str", version="str", machine="json"
+    ),
+    "EngineStopped": _kind("the engine ended in order", state="str", reason="str"),
+    "SearchPausing": _kind("nothing new starts; work in hand finishes"),
+    "SearchPaused": _kind("nothing is in hand; the clock stands still"),
+    "SearchResumed": _kind("the search goes on"),
+    "BudgetChanged": _kind("a person changed a cap", caps="json"),
+    "BudgetReached": _kind("a cap was reached", which="str", spent="float", cap="float"),
+    "TargetAdded": _kind("a reference was accepted", name="str", spec="json", task="json"),
+    "TargetRefused": _kind(
+        "a reference cannot be used", name="str", code="str", message="str", cure="str"
+    ),
+    "TargetMeasured": _kind(
+        "baselines and limits were measured",
+        eager_ns="int",
+        sol_ns="int?",
+        floor_ns="int?",
+        baselines="json",
+        detail="json",
+    ),
+    "TargetClosed": _kind("no more work goes into a target", reason="str", code="str"),
+    "NodeCreated": _kind(
+        "the search chose what to try",
+        parent="int?",
+        second_parent="int?",
+        action="str",
+        writer="str",
+        model="str?",
+    ),
+    "NodeStage": _kind("a node's work moved on", stage="str"),
+    "NodeRequeued": _kind("unfinished work is taken up again", reason="str", died="bool"),
+    "ProgramWritten": _kind(
+        "a writer answered", program="str", language="str", title="str", schedule="json?"
+    ),
+    "VariantBuilt": _kind(
+        "a variant was compiled", variant="int", values="json", seconds="float", cached="bool",
+        detail="json",
+    ),
+    "VariantFailed": _kind(
+        "a variant failed a rung",
+        variant="int", values="json", rung="str", code="str", reason="str", evidence="json",
+    ),
+    "VariantScreened": _kind(
+        "a variant was timed briefly, for tuning", variant="int", time_ns="int", ratio="float"
+    ),
+    "VariantJudged": _kind(
+        "a variant has a verdict",
+        variant="int",
+        verdict="int",
+        key="str",
+        outcome="str",
+        time_ns="int",
+        eager_ns="int",
+        ratio="float",
+        low="float",
+        high="float",
+        timing="str",
+        confirm="bool",
+        evidence="json",
+    ),
+    "NodeScored": _kind(
+        "a node is done: its best variant counts",
+        variant="int",
+        outcome="str",
+        time_ns="int",
+        ratio="float",
+        low="float",
+        high="float",
+        sol_fraction="float?",
+        reward="float",
+        seconds="json",
+    ),
+    "NodeFailed": _kind(
+        "a node is done: no variant passed", rung="str", code="str", reason="str", seconds="json"
+    ),
+    "NodeDropped": _kind("a person pruned a node in work", reason="str"),
+    "NodeConfirmed": _kind(
+        "a node's best variant was judged again in a fresh process",
+        variant="int", ok="bool", outcome="str", ratio="float", low="float", high="float",
+        reason="str",
+    ),
+    "BestImproved": _kind(
+        "a target has a new best node", variant="int", ratio="float", time_ns="int", of_nodes="int"
+    ),
+    "BestWithdrawn": _kind("a best node did not hold", reason="str"),
+    "BranchPruned": _kind("a branch is closed, reversibly", nodes="int", by="str", reason="str"),
+    "BranchUnpruned": _kind("a branch is open again", nodes="int", by="str"),
+    "CallReserved": _kind("money is set aside before a model call", call="int", micro_dollars="int",
+                          model="str"),
+    "CallSettled": _kind(
+        "a model call was paid", call="int", state="str", micro_dollars="int", tokens_in="int",
+        tokens_out="int",
+    ),
+    "CommandAnswered": _kind(
+        "the engine answered a person", command="int", verb="str", ok="bool", answer="str"
+    ),
+    "Noted": _kind("something worth a line", level="str", text="str"),
+}  # fmt: skip
+
+
+def encode(kind: str, payload: dict[str, Any]) -> str:
+    """The payload as compact JSON, checked against the catalogue.
+
+    Raises:
+        EventError: Unknown kind; a field is missing, unknown, of a wrong type, or not finite.
+    """
+    if kind not in EVENTS:
+        raise EventError(f"unknown event {kind}")
+    fields = EVENTS[kind].fields
+    if payload.keys() != fields.keys():
+        odd = sorted(payload.keys() ^ fields.keys())
+        raise EventError(f"{kind}: fields missing or unknown: {', '.join(odd)}")
+    for name, wanted in fields.items():
+        value = payload[name]
+        if value is None and wanted.endswith("?"):
+            continue
+        types = _SCALARS[wanted.rstrip("?")]
+        if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
+            raise EventError(f"{kind}.{name} is {type(value).__name__}, not {wanted}")
+    try:
+        return json.dumps(payload, separators=(",", ":"), allow_nan=False)
+    except ValueError as error:
+        raise EventError(f"{kind}: {error}") from None

@@ -1,0 +1,202 @@
+"""A viewer's side of a session: read-only, incremental, with the standard sqlite3 alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sqlite3
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from store.errors import SessionDamaged, SessionTooNew
+from store.events import Event
+from store.lock import engine_alive
+from store.paths import read_only_mount
+from store.rows import (
+    Heartbeat,
+    NodeRow,
+    Program,
+    Row,
+    SessionRow,
+    StreamPiece,
+    TargetRow,
+    VariantRow,
+    VerdictRow,
+)
+from store.version import SESSION_SCHEMA
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+R = TypeVar("R", bound=Row)
+
+
+class SessionReader:
+    """Reads a session that may be growing; every call sees what was committed by then.
+
+    A viewer polls ``changed()``, then asks for events past the last ``seq`` and rows past the last
+    ``rev`` that it has. Opens anywhere: beside a running engine, in a read-only folder
+    (``immutable``), and after a crash in a read-only folder (from a private copy).
+
+    Raises:
+        SessionDamaged: The file is not a session, or SQLite cannot read it.
+        SessionTooNew: A newer forge-tui wrote it.
+    """
+
+    def __init__(self, path: Path, conn: sqlite3.Connection | None = None) -> None:
+        self.path = path
+        self._copy: tempfile.TemporaryDirectory[str] | None = None
+        self._data_version = -1
+        try:
+            self.conn = conn if conn is not None else self._open()
+            (version,) = self.conn.execute("PRAGMA user_version").fetchone()
+            if conn is None and version > SESSION_SCHEMA:
+                raise SessionTooNew(
+                    f"{path.name} was written by a newer forge-tui", "update forge-tui"
+                )
+            self.session()
+        except sqlite3.DatabaseError as error:
+            raise _damaged(path, str(error)) from None
+
+    def _open(self) -> sqlite3.Connection:
+        path = self.path
+        if not path.is_file():
+            raise SessionDamaged(f"{path} is no file", "list the sessions with `forge-tui ls`")
+        frozen = not os.access(path.parent, os.W_OK) or read_only_mount(path.parent)
+        alive = engine_alive(path)
+        has_wal = path.with_name(path.name + "-wal").exists()
+        if frozen and not alive and has_wal:
+            self._copy = tempfile.TemporaryDirectory(prefix="forge-tui-")
+            for suffix in ("", "-wal"):
+                shutil.copyfile(str(path) + suffix, f"{self._copy.name}/{path.name}{suffix}")
+            path = Path(self._copy.name) / path.name
+        mode = "immutable=1" if frozen and not alive and not has_wal else "mode=ro"
+        return sqlite3.connect(
+            f"{path.as_uri()}?{mode}", uri=True, isolation_level=None, timeout=5.0,
+            check_same_thread=False,
+        )  # fmt: skip
+
+    def close(self) -> None:
+        self.conn.close()
+        if self._copy is not None:
+            self._copy.cleanup()
+
+    def __enter__(self) -> SessionReader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def changed(self) -> bool:
+        """Whether another connection has committed since the last call (3 microseconds)."""
+        (version,) = self.conn.execute("PRAGMA data_version").fetchone()
+        changed = bool(version != self._data_version)
+        self._data_version = version
+        return changed
+
+    # -- rows --------------------------------------------------------------------------------------
+
+    def _rows(self, kind: type[R], rest: str, values: Sequence[object] = ()) -> list[R]:
+        table = _TABLES[kind]
+        found = self.conn.execute(f"SELECT {kind.columns()} FROM {table} {rest}", values)
+        return [kind.make(row) for row in found]
+
+    def session(self) -> SessionRow:
+        rows = self._rows(SessionRow, "WHERE id = 1")
+        if not rows:
+            raise _damaged(self.path, "it holds no session")
+        return rows[0]
+
+    def heartbeat(self) -> Heartbeat | None:
+        rows = self._rows(Heartbeat, "WHERE id = 1")
+        return rows[0] if rows else None
+
+    def targets(self, after_rev: int = 0) -> list[TargetRow]:
+        return self._rows(TargetRow, "WHERE rev > ? ORDER BY id", [after_rev])
+
+    def nodes(self, after_rev: int = 0) -> list[NodeRow]:
+        """Nodes touched after an event, in order of their ids (a parent before its children)."""
+        return self._rows(NodeRow, "WHERE rev > ? ORDER BY id", [after_rev])
+
+    def node(self, node: int) -> NodeRow | None:
+        rows = self._rows(NodeRow, "WHERE id = ?", [node])
+        return rows[0] if rows else None
+
+    def variants(self, node: int) -> list[VariantRow]:
+        return self._rows(VariantRow, "WHERE node = ? ORDER BY id", [node])
+
+    def verdicts(self, node: int) -> list[VerdictRow]:
+        return self._rows(VerdictRow, "WHERE node = ? ORDER BY id", [node])
+
+    def program(self, key: str) -> Program | None:
+        rows = self._rows(Program, "WHERE hash = ?", [key])
+        return rows[0] if rows else None
+
+    def samples(self, verdict: int) -> list[tuple[int, int]]:
+        """A verdict's raw samples: pairs of (eager, candidate) nanoseconds."""
+        row = self.conn.execute("SELECT pairs FROM samples WHERE verdict = ?", [verdict]).fetchone()
+        return [] if row is None else [(pair[0], pair[1]) for pair in json.loads(row[0])]
+
+    def stream(self, node: int, after: int = 0, limit: int = 1000) -> list[StreamPiece]:
+        """Streamed text of a node past a piece, oldest first; node 0 is the engine's log."""
+        return self._rows(
+            StreamPiece, "WHERE node = ? AND id > ? ORDER BY id LIMIT ?", [node, after, limit]
+        )
+
+    def events(self, after: int = 0, limit: int = 100_000) -> list[Event]:
+        """Events past ``after``, in order."""
+        found = self.conn.execute(
+            "SELECT seq, at_us, active_us, kind, version, target, node, payload FROM events "
+            "WHERE seq > ? ORDER BY seq LIMIT ?",
+            [after, limit],
+        )
+        return [
+            Event(seq, at_us, active_us, kind, version, target, node, json.loads(payload))
+            for seq, at_us, active_us, kind, version, target, node, payload in found
+        ]
+
+    def last_events(self, count: int) -> list[Event]:
+        """The newest ``count`` events, oldest of them first."""
+        return self.events(self.last_seq() - count, count)
+
+    def last_seq(self) -> int:
+        (last,) = self.conn.execute("SELECT max(seq) FROM events").fetchone()
+        return last or 0
+
+    def node_counts(self) -> dict[str, int]:
+        """How many nodes are in each state: live, scored, failed, dropped."""
+        found = self.conn.execute("SELECT state, count(*) FROM nodes GROUP BY state")
+        return {str(state): int(count) for state, count in found}
+
+    def micro_dollars(self) -> int:
+        """What was paid for model calls, and what is set aside for those in flight."""
+        (paid,) = self.conn.execute(
+            "SELECT sum(CASE state WHEN 'reserved' THEN reserved ELSE micro_dollars END) "
+            "FROM model_calls"
+        ).fetchone()
+        return paid or 0
+
+    def pending_commands(self) -> list[tuple[int, str]]:
+        """Commands that no engine has answered yet: (id, verb)."""
+        found = self.conn.execute("SELECT id, verb FROM commands WHERE answered = 0 ORDER BY id")
+        return [(int(command), str(verb)) for command, verb in found]
+
+
+def _damaged(path: Path, why: str) -> SessionDamaged:
+    return SessionDamaged(
+        f"{path.name} cannot be read: {why}", "restore it from a copy, or remove the file"
+    )
+
+
+_TABLES: dict[type[Row], str] = {
+    SessionRow: "session",
+    TargetRow: "targets",
+    NodeRow: "nodes",
+    VariantRow: "variants",
+    VerdictRow: "verdicts",
+    Heartbeat: "heartbeat",
+    StreamPiece: "streams",
+    Program: "programs",
+}

@@ -1,0 +1,211 @@
+"""Rows as viewers see them: frozen, typed, made from SQLite rows by column name."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class Row:
+    """A frozen dataclass whose fields are columns; columns named in ``JSON`` are decoded."""
+
+    JSON: ClassVar[frozenset[str]] = frozenset()
+    __slots__ = ()
+
+    @classmethod
+    def columns(cls) -> str:
+        return ", ".join(field.name for field in fields(cls))  # type: ignore[arg-type]
+
+    @classmethod
+    def make(cls, values: Sequence[Any]) -> Self:
+        """From one SQLite row, selected with ``columns()``."""
+        named = {}
+        for field, value in zip(fields(cls), values, strict=True):  # type: ignore[arg-type]
+            decode = field.name in cls.JSON and value is not None
+            named[field.name] = json.loads(value) if decode else value
+        return cls(**named)
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRow(Row):
+    """The session. ``state``: new, running, pausing, paused, stopped, finished or failed.
+
+    A session whose state says that an engine works, while its lock is free, has crashed
+    (``store.sessions.liveness``).
+    """
+
+    JSON: ClassVar[frozenset[str]] = frozenset({"config", "machine"})
+    session: str
+    name: str
+    task: str
+    config: dict[str, Any]
+    state: str
+    created_us: int
+    started_us: int | None
+    stopped_us: int | None
+    host: str | None
+    machine: dict[str, Any] | None
+    stop_reason: str | None
+    rev: int
+
+
+@dataclass(frozen=True, slots=True)
+class TargetRow(Row):
+    """A target. ``state``: open, closed or refused; ``confirmed``: 1 yes, 0 not yet, -1 no."""
+
+    JSON: ClassVar[frozenset[str]] = frozenset({"spec", "task", "baselines", "detail"})
+    id: int
+    name: str
+    device: str | None
+    spec: dict[str, Any] | None
+    task: dict[str, Any] | None
+    state: str
+    reason: str | None
+    cure: str | None
+    code: str | None
+    eager_ns: int | None
+    sol_ns: int | None
+    floor_ns: int | None
+    baselines: dict[str, Any] | None
+    detail: dict[str, Any] | None
+    best_node: int | None
+    best_ratio: float | None
+    confirmed: int
+    rev: int
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRow(Row):
+    """A node of a target's tree.
+
+    Attributes:
+        action: draft, improve, repair, combine or import.
+        state: live, scored, failed or dropped; ``stage`` says what a live one is doing (queued,
+            writing, building, checking, tuning, timing, confirming) since ``stage_us``.
+        rung, code, reason: Where and why a failed node failed.
+        outcome: FASTER, SAME, SLOWER or UNSURE, against eager.
+        ratio, low, high: Speedup against eager with its 95 % interval.
+        sol_fraction: SOL time over this node's time (1.0 is the speed of light).
+        reward, value: Own reward; best reward in the branch with pruned branches left out.
+        pruned: Whether this node's own branch was closed (descendants inherit it on screen).
+        attempts: 1, and one more for each engine that died at work on it.
+        seconds: Seconds spent by stage.
+    """
+
+    JSON: ClassVar[frozenset[str]] = frozenset({"schedule", "seconds"})
+    id: int
+    target: int
+    parent: int | None
+    second_parent: int | None
+    action: str
+    writer: str
+    model: str | None
+    program: str | None
+    title: str
+    schedule: dict[str, Any] | None
+    state: str
+    stage: str
+    rung: str | None
+    code: str | None
+    reason: str | None
+    outcome: str | None
+    variant: int | None
+    time_ns: int | None
+    ratio: float | None
+    low: float | None
+    high: float | None
+    sol_fraction: float | None
+    reward: float | None
+    visits: int
+    value: float | None
+    pruned: int
+    confirmed: int
+    attempts: int
+    micro_dollars: int
+    seconds: dict[str, float] | None
+    created_us: int
+    finished_us: int | None
+    stage_us: int
+    rev: int
+
+
+@dataclass(frozen=True, slots=True)
+class VariantRow(Row):
+    """A variant. ``state``: built, screened, judged or failed."""
+
+    JSON: ClassVar[frozenset[str]] = frozenset({"tuned", "evidence"})
+    id: int
+    node: int
+    program: str
+    tuned: dict[str, int]
+    state: str
+    rung: str | None
+    code: str | None
+    reason: str | None
+    evidence: dict[str, Any] | None
+    build_s: float | None
+    screened_ns: int | None
+    screened_ratio: float | None
+    verdict: int | None
+    rev: int
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictRow(Row):
+    """What the judge said of a variant; ``timing`` says what the time is (``call``, ``device``)."""
+
+    JSON: ClassVar[frozenset[str]] = frozenset({"evidence"})
+    id: int
+    variant: int
+    node: int
+    key: str
+    outcome: str
+    time_ns: int
+    eager_ns: int
+    ratio: float
+    low: float
+    high: float
+    timing: str
+    confirm: int
+    evidence: dict[str, Any]
+    at_us: int
+    rev: int
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat(Row):
+    """The engine's sign of life, overwritten each second."""
+
+    JSON: ClassVar[frozenset[str]] = frozenset({"doing", "device"})
+    at_us: int
+    active_us: int
+    pid: int
+    doing: dict[str, Any] | None
+    device: dict[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class StreamPiece(Row):
+    """A piece of text that streamed in; ``channel``: model, compiler or log."""
+
+    id: int
+    node: int
+    channel: str
+    at_us: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Program(Row):
+    """A program's text, stored once under its hash."""
+
+    hash: str
+    language: str
+    source: str
+    plan: str
+    title: str
+    at_us: int

@@ -1,0 +1,105 @@
+"""Tables of a session and of the machine's data, as named migrations in order.
+
+Three sorts of tables. *Projected* rows (session, targets, nodes, variants, verdicts, model_calls)
+are what the events say and nothing more; ``rev`` is the event that last touched a row. *Content*
+(programs, samples, streams) is too large for events, which name it. *Asides*: ``heartbeat`` is
+overwritten each second, ``commands`` is what viewers write.
+"""
+
+from __future__ import annotations
+
+from sqlite_utils import Database, Migrations
+
+SESSION = Migrations("session")
+MACHINE = Migrations("machine")
+
+
+@SESSION()
+def m001_first(db: Database) -> None:
+    projected(db)
+    db.table("programs").create(
+        {"hash": str, "language": str, "source": str, "plan": str, "title": str, "at_us": int},
+        pk="hash",
+        not_null={"language", "source", "plan", "title", "at_us"},
+    )
+    db.table("samples").create({"verdict": int, "pairs": str}, pk="verdict", not_null={"pairs"})
+    db.table("streams").create(
+        {"id": int, "node": int, "channel": str, "at_us": int, "text": str},
+        pk="id",
+        not_null={"node", "channel", "at_us", "text"},
+    )
+    db.table("streams").create_index(["node", "id"])
+    db.table("heartbeat").create(
+        {"id": int, "at_us": int, "active_us": int, "pid": int, "doing": str, "device": str},
+        pk="id",
+    )
+    db.table("commands").create(
+        {"id": int, "at_us": int, "verb": str, "args": str, "answered": int},
+        pk="id",
+        not_null={"at_us", "verb", "args", "answered"},
+        defaults={"answered": 0},
+    )
+    db.execute("PRAGMA user_version = 1")
+
+
+def projected(db: Database) -> None:
+    """The tables that follow from events alone (also used to rebuild a past moment)."""
+    db.table("events").create(
+        {"seq": int, "at_us": int, "active_us": int, "kind": str, "version": int, "target": int,
+         "node": int, "payload": str},
+        pk="seq",
+        not_null={"at_us", "active_us", "kind", "version", "target", "node", "payload"},
+    )  # fmt: skip
+    db.table("session").create(
+        {"id": int, "session": str, "name": str, "task": str, "config": str, "state": str,
+         "created_us": int, "started_us": int, "stopped_us": int, "host": str, "machine": str,
+         "stop_reason": str, "rev": int},
+        pk="id",
+    )  # fmt: skip
+    db.table("targets").create(
+        {"id": int, "name": str, "device": str, "spec": str, "task": str, "state": str,
+         "reason": str, "cure": str, "code": str, "eager_ns": int, "sol_ns": int,
+         "floor_ns": int, "baselines": str, "detail": str, "best_node": int, "best_ratio": float,
+         "confirmed": int, "rev": int},
+        pk="id",
+    )  # fmt: skip
+    db.table("nodes").create(
+        {"id": int, "target": int, "parent": int, "second_parent": int, "action": str,
+         "writer": str, "model": str, "program": str, "title": str, "schedule": str,
+         "state": str, "stage": str, "rung": str, "code": str, "reason": str, "outcome": str,
+         "variant": int, "time_ns": int, "ratio": float, "low": float, "high": float,
+         "sol_fraction": float, "reward": float, "visits": int, "value": float, "pruned": int,
+         "confirmed": int, "attempts": int, "micro_dollars": int, "seconds": str,
+         "created_us": int, "finished_us": int, "stage_us": int, "rev": int},
+        pk="id",
+    )  # fmt: skip
+    db.table("nodes").create_index(["rev"])
+    db.table("nodes").create_index(["parent"])
+    db.table("variants").create(
+        {"id": int, "node": int, "program": str, "tuned": str, "state": str, "rung": str,
+         "code": str, "reason": str, "evidence": str, "build_s": float, "screened_ns": int,
+         "screened_ratio": float, "verdict": int, "rev": int},
+        pk="id",
+    )  # fmt: skip
+    db.table("variants").create_index(["node"])
+    db.table("verdicts").create(
+        {"id": int, "variant": int, "node": int, "key": str, "outcome": str, "time_ns": int,
+         "eager_ns": int, "ratio": float, "low": float, "high": float, "timing": str,
+         "confirm": int, "evidence": str, "at_us": int, "rev": int},
+        pk="id",
+    )  # fmt: skip
+    db.table("verdicts").create_index(["node"])
+    db.table("model_calls").create(
+        {"id": int, "target": int, "node": int, "model": str, "state": str, "reserved": int,
+         "micro_dollars": int, "tokens_in": int, "tokens_out": int, "at_us": int, "rev": int},
+        pk="id",
+    )  # fmt: skip
+
+
+@MACHINE()
+def m001_measured(db: Database) -> None:
+    db.table("measured").create(
+        {"kind": str, "machine": str, "key": str, "value": str, "at_us": int},
+        pk=("kind", "machine", "key"),
+    )
+    db.execute("PRAGMA user_version = 1")

@@ -1,0 +1,173 @@
+"""The sessions of a data folder: make, find, list, and say whether one is alive.
+
+Reading imports neither sqlite-utils nor anything heavy, so that ``forge-tui ls`` is instant.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from store.errors import SessionNotFound, StoreError
+from store.lock import engine_alive
+from store.paths import SUFFIX, data_home, lock_path, log_path, sessions_folder, writable_folder
+from store.reading import SessionReader
+
+if TYPE_CHECKING:
+    from store.rows import SessionRow
+
+ACTIVE = frozenset({"running", "pausing", "paused"})
+_ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"
+
+
+@dataclass(frozen=True, slots=True)
+class SessionInfo:
+    """A line of ``forge-tui ls``.
+
+    Attributes:
+        state: As stored, or ``crashed`` (an engine was at work and is gone), or ``damaged``.
+        best: Best speedup against eager over all targets, and that target's name.
+        counts: Nodes by state.
+        problem: Why a damaged file cannot be read.
+    """
+
+    path: Path
+    session: str
+    name: str
+    task: str
+    state: str
+    created_us: int
+    best: tuple[float, str] | None
+    counts: dict[str, int]
+    micro_dollars: int
+    problem: str = ""
+
+
+def create(task: str, config: dict[str, Any], home: Path | None = None) -> Path:
+    """Make a session for a task and return its file.
+
+    Raises:
+        FolderError: The data folder cannot be written.
+    """
+    from store.writing import append_event, fold_back, open_database
+
+    folder = writable_folder(sessions_folder(home))
+    slug = re.sub(r"[^a-z0-9]+", "-", Path(task.split(":")[-1]).stem.lower()).strip("-")[:24]
+    suffix = "".join(secrets.choice(_ALPHABET) for _ in range(4))
+    session = f"{slug or 'session'}-{suffix}"
+    path = folder / f"{session}{SUFFIX}"
+    database = open_database(path)
+    with database.atomic():
+        payload = {"session": session, "name": slug or "session", "task": task, "config": config}
+        append_event(database.conn, "SessionCreated", payload)
+    fold_back(database.conn)
+    database.close()
+    return path
+
+
+def paths(home: Path | None = None) -> list[Path]:
+    """The session files of the data folder."""
+    folder = sessions_folder(home or data_home())
+    return sorted(folder.glob(f"*{SUFFIX}")) if folder.is_dir() else []
+
+
+def find(name: str | None, home: Path | None = None) -> Path:
+    """A session by its file, its id, or the beginning of one; without a name the newest.
+
+    Raises:
+        SessionNotFound: None, or several, answer to the name.
+    """
+    if name is not None and (SUFFIX in name or "/" in name):
+        path = Path(name).expanduser().absolute()
+        if not path.is_file():
+            raise SessionNotFound(f"no session file {name}", "list the sessions: forge-tui ls")
+        return path
+    there = paths(home)
+    if not there:
+        raise SessionNotFound(
+            "there is no session yet", "start one: forge-tui demo, or forge-tui run TASK"
+        )
+    if name is None:
+        return max(there, key=lambda path: (_created(path), path.name))
+    ids = {path.name.removesuffix(SUFFIX): path for path in there}
+    if name in ids:
+        return ids[name]
+    fitting = [path for session, path in ids.items() if name and session.startswith(name)]
+    if len(fitting) == 1:
+        return fitting[0]
+    if fitting:
+        raise SessionNotFound(
+            f"several sessions begin with {name!r}", "give more letters; see forge-tui ls"
+        )
+    raise SessionNotFound(f"no session {name!r}", "list the sessions: forge-tui ls")
+
+
+def _created(path: Path) -> int:
+    try:
+        with SessionReader(path) as reader:
+            return reader.session().created_us
+    except StoreError:
+        return 0
+
+
+def liveness(row: SessionRow, path: Path) -> str:
+    """The session's state as a viewer must show it; ``crashed`` when its engine is gone."""
+    if engine_alive(path):
+        return "starting" if row.state not in ACTIVE else row.state
+    return "crashed" if row.state in ACTIVE else row.state
+
+
+def inspect(path: Path) -> SessionInfo:
+    """One session's line; a file that cannot be read is ``damaged``, never an error."""
+    try:
+        with SessionReader(path) as reader:
+            row = reader.session()
+            best = [
+                (target.best_ratio, target.name)
+                for target in reader.targets()
+                if target.best_ratio is not None
+            ]
+            return SessionInfo(
+                path=path,
+                session=row.session,
+                name=row.name,
+                task=row.task,
+                state=liveness(row, path),
+                created_us=row.created_us,
+                best=max(best) if best else None,
+                counts=reader.node_counts(),
+                micro_dollars=reader.micro_dollars(),
+            )
+    except StoreError as error:
+        session = path.name.removesuffix(SUFFIX)
+        return SessionInfo(
+            path, session, session, "", "damaged", 0, None, {}, 0, problem=error.message
+        )
+
+
+def list_sessions(home: Path | None = None) -> list[SessionInfo]:
+    """All sessions, newest first."""
+    infos = [inspect(path) for path in paths(home)]
+    return sorted(infos, key=lambda info: (-info.created_us, info.session))
+
+
+def remove(path: Path) -> None:
+    """Delete a session with its log and lock.
+
+    Raises:
+        SessionBusy: Its engine is alive.
+    """
+    from store.lock import EngineLock
+
+    lock = EngineLock(path)
+    lock.acquire()
+    try:
+        for suffix in ("", "-wal", "-shm"):
+            Path(str(path) + suffix).unlink(missing_ok=True)
+        log_path(path).unlink(missing_ok=True)
+        lock_path(path).unlink(missing_ok=True)
+    finally:
+        lock.release()

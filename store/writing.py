@@ -1,0 +1,208 @@
+"""The engine's side of a session: events with their rows, content, heartbeat, commands."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from sqlite_utils import Database
+
+from store.errors import FolderError, SessionDamaged, SessionTooNew
+from store.events import EVENTS, Event, encode
+from store.lock import EngineLock
+from store.paths import network_file_system
+from store.project import apply
+from store.schema import SESSION
+from store.version import SESSION_SCHEMA
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+MAX_STREAM = 64 * 1024
+
+
+def now_us() -> int:
+    """UTC time of day in microseconds."""
+    return time.time_ns() // 1000
+
+
+def open_database(path: Path) -> Database:
+    """Open for writing, WAL where the file system can; schema brought up to date.
+
+    Raises:
+        SessionDamaged: SQLite cannot read the file.
+        SessionTooNew: A newer forge-tui wrote it.
+        FolderError: It cannot be written.
+    """
+    try:
+        conn = sqlite3.connect(path, isolation_level=None, timeout=10.0)
+        (version,) = conn.execute("PRAGMA user_version").fetchone()
+        if version > SESSION_SCHEMA:
+            raise SessionTooNew(f"{path.name} was written by a newer forge-tui", "update forge-tui")
+        wal = network_file_system(path) is None
+        conn.execute(f"PRAGMA journal_mode = {'WAL' if wal else 'TRUNCATE'}")
+        conn.execute("PRAGMA synchronous = NORMAL")
+        database = Database(conn)
+        SESSION.apply(database)
+    except sqlite3.DatabaseError as error:
+        if "readonly" in str(error) or "unable to open" in str(error):
+            raise FolderError(
+                f"{path} cannot be written: {error}", "copy it to a folder that you may write"
+            ) from None
+        raise SessionDamaged(
+            f"{path.name} cannot be read: {error}", "restore it from a copy, or remove the file"
+        ) from None
+    return database
+
+
+def append_event(
+    conn: sqlite3.Connection,
+    kind: str,
+    payload: dict[str, Any],
+    *,
+    target: int = 0,
+    node: int = 0,
+    active_us: int = 0,
+) -> Event:
+    """Append one event and bring the rows up to date; the caller holds the transaction."""
+    text = encode(kind, payload)
+    at_us = now_us()
+    version = EVENTS[kind].version
+    cursor = conn.execute(
+        "INSERT INTO events (at_us, active_us, kind, version, target, node, payload) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?)",
+        [at_us, active_us, kind, version, target, node, text],
+    )
+    seq = cursor.lastrowid or 0
+    event = Event(seq, at_us, active_us, kind, version, target, node, payload)
+    apply(conn, event)
+    return event
+
+
+class SessionWriter:
+    """A session held by an engine. Every change is one transaction, committed at once.
+
+    Opening takes the engine's lock and brings the schema up to date; ``close`` folds the
+    write-ahead log back so that the session is one plain file again.
+
+    Raises:
+        SessionBusy, SessionDamaged, SessionTooNew, FolderError: See ``store.errors``.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock = EngineLock(path)
+        self._lock.acquire()
+        try:
+            self._database = open_database(path)
+        except BaseException:
+            self._lock.release()
+            raise
+        self.conn: sqlite3.Connection = self._database.conn
+        self._last_ids: dict[str, int] = {}
+        self.active_us = self._past_active_us()
+
+    def _past_active_us(self) -> int:
+        (by_event,) = self.conn.execute("SELECT max(active_us) FROM events").fetchone()
+        (by_beat,) = self.conn.execute("SELECT max(active_us) FROM heartbeat").fetchone()
+        return max(by_event or 0, by_beat or 0)
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Several changes in one transaction."""
+        with self._database.atomic():
+            yield
+
+    def emit(self, kind: str, *, target: int = 0, node: int = 0, **payload: Any) -> Event:
+        """Append an event of the catalogue and apply it to the rows, in one transaction.
+
+        Raises:
+            EventError: The event does not fit the catalogue.
+        """
+        with self._database.atomic():
+            return append_event(
+                self.conn, kind, payload, target=target, node=node, active_us=self.active_us
+            )
+
+    def next_id(self, table: str) -> int:
+        """The next id of a projected table (ids are given by the engine and never reused)."""
+        if table not in self._last_ids:
+            (last,) = self.conn.execute(f"SELECT max(id) FROM {table}").fetchone()
+            self._last_ids[table] = last or 0
+        self._last_ids[table] += 1
+        return self._last_ids[table]
+
+    def store_program(self, key: str, language: str, source: str, plan: str, title: str) -> None:
+        """Keep a program's text under its hash; the same text is kept once."""
+        self.conn.execute(
+            "INSERT OR IGNORE INTO programs (hash, language, source, plan, title, at_us) "
+            "VALUES (?, ?, ?, ?, ?, ?)",
+            [key, language, source, plan, title, now_us()],
+        )
+
+    def program_nodes(self, key: str) -> list[int]:
+        """The nodes that hold this program."""
+        rows = self.conn.execute("SELECT id FROM nodes WHERE program = ? ORDER BY id", [key])
+        return [row[0] for row in rows]
+
+    def store_samples(self, verdict: int, pairs: list[list[int]]) -> None:
+        """Keep a verdict's raw samples: (eager, candidate) nanoseconds in measured order."""
+        self.conn.execute(
+            "INSERT OR REPLACE INTO samples (verdict, pairs) VALUES (?, ?)",
+            [verdict, json.dumps(pairs, separators=(",", ":"))],
+        )
+
+    def stream(self, node: int, channel: str, text: str) -> None:
+        """Append streamed text (a model writing, a compiler), cut to 64 KiB a piece."""
+        self.conn.execute(
+            "INSERT INTO streams (node, channel, at_us, text) VALUES (?, ?, ?, ?)",
+            [node, channel, now_us(), text[:MAX_STREAM]],
+        )
+
+    def beat(self, pid: int, doing: dict[str, Any], device: dict[str, Any]) -> None:
+        """Overwrite the heartbeat; the engine calls it each second."""
+        self.conn.execute(
+            "INSERT OR REPLACE INTO heartbeat (id, at_us, active_us, pid, doing, device) "
+            "VALUES (1, ?, ?, ?, ?, ?)",
+            [now_us(), self.active_us, pid, json.dumps(doing), json.dumps(device)],
+        )
+
+    def new_commands(self) -> list[tuple[int, str, dict[str, Any]]]:
+        """Commands that no engine has answered yet, oldest first: (id, verb, args)."""
+        rows = self.conn.execute(
+            "SELECT id, verb, args FROM commands WHERE answered = 0 ORDER BY id"
+        ).fetchall()
+        return [(row[0], row[1], json.loads(row[2])) for row in rows]
+
+    def answer(self, command: int, verb: str, ok: bool, answer: str, node: int = 0) -> None:
+        """Answer a command: the event and the mark on the command, in one transaction."""
+        with self._database.atomic():
+            event = append_event(
+                self.conn,
+                "CommandAnswered",
+                {"command": command, "verb": verb, "ok": ok, "answer": answer},
+                node=node,
+                active_us=self.active_us,
+            )
+            self.conn.execute("UPDATE commands SET answered = ? WHERE id = ?", [event.seq, command])
+
+    def close(self) -> None:
+        """Fold the write-ahead log back into one plain file and give the lock back."""
+        fold_back(self.conn)
+        self._database.close()
+        self._lock.release()
+
+
+def fold_back(conn: sqlite3.Connection) -> bool:
+    """Checkpoint and leave WAL mode; False while a viewer still reads (nothing is lost then)."""
+    try:
+        conn.execute("PRAGMA busy_timeout = 1000")
+        conn.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        (mode,) = conn.execute("PRAGMA journal_mode = DELETE").fetchone()
+    except sqlite3.OperationalError:
+        return False
+    return bool(mode == "delete")
