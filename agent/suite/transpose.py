@@ -1,0 +1,12 @@
+"""A transposed copy, float32."""
+
+import torch
+
+
+def reference(x):
+    return x.t().contiguous()
+
+
+def inputs(device):
+    rows, width = (1024, 1024) if device == "cpu" else (4096, 4096)
+    return torch.randn(rows, width, device=device)
