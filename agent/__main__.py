@@ -1,0 +1,105 @@
+"""``python -P -m agent VERB``: how the command line reaches the engine.
+
+``search SESSION`` runs a session's engine. Standard output carries JSON lines: any number of
+``{"stage": ...}``, then one ``{"started": true, "pid": N}`` or ``{"error": {...}}``.
+``doctor`` says as JSON lines what this machine can do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+from agent.errors import ForgeError
+from store.errors import StoreError
+
+
+def say(line: dict[str, Any]) -> None:
+    """One JSON line to whoever started us; they may be gone by now."""
+    try:
+        sys.stdout.write(json.dumps(line) + "\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _hang_up()
+
+
+def _hang_up() -> None:
+    """From here on standard output is the log, like standard error."""
+    os.dup2(2, 1)
+
+
+def search(path: Path) -> int:
+    """Run a session's engine until it ends; the exit code says whether it ended in order."""
+    from agent.devices.cpu import find_compiler
+    from agent.devices.facts import cpu_facts
+    from agent.engine import Engine
+    from agent.workers.workshop import LocalWorkshop
+    from store.lease import DeviceLease
+    from store.paths import log_path
+    from store.reading import SessionReader
+    from store.writing import SessionWriter
+
+    session = SessionWriter(path)
+    try:
+        row = SessionReader(path, session.conn).session()
+        find_compiler()
+        home = path.parent.parent
+        facts = cpu_facts()
+        workshop = LocalWorkshop(home, log_path(path), facts["cores"], row.config.get("seed", 0))
+        lease = DeviceLease(home, "cpu")
+        engine = Engine(session, row, workshop, facts, lease)
+        return asyncio.run(_live(engine, workshop))
+    finally:
+        session.close()
+
+
+async def _live(engine: Any, workshop: Any) -> int:
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, engine.stop, f"it got {number.name}")
+    try:
+        await engine.prepare(lambda stage: say({"stage": stage}))
+        say({"started": True, "pid": os.getpid()})
+        _hang_up()
+        state = await engine.run()
+    finally:
+        await workshop.close()
+    return 0 if state in ("finished", "stopped") else 1
+
+
+def main(argv: list[str]) -> int:
+    """Run a verb; faults that a person can act on become one JSON line."""
+    try:
+        match argv:
+            case ["search", session]:
+                return search(Path(session))
+            case ["doctor"]:
+                from agent.doctor import checks
+
+                for check in checks():
+                    say(check)
+                return 0
+            case _:
+                say({"error": {"message": "usage: python -m agent search SESSION | doctor"}})
+                return 2
+    except ForgeError as error:
+        say({"error": error.to_json()})
+    except StoreError as error:
+        say({"error": {"type": type(error).__name__, "code": error.code,
+                       "message": error.message, "cure": error.cure}})  # fmt: skip
+    except Exception as error:  # noqa: BLE001 - the process boundary
+        traceback.print_exc()
+        message = f"the engine failed: {type(error).__name__}: {error}"[:500]
+        say({"error": {"type": "Fault", "code": "fault", "message": message,
+                       "cure": "the session's log has the whole story"}})  # fmt: skip
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,120 @@
+"""When to stop: caps of a session, and what makes a target not worth more."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+GAIN = 1.01
+NEAR_SOL = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class Caps:
+    """The limits that a person set.
+
+    Attributes:
+        nodes: Nodes for each target.
+        minutes: Minutes of running time for the session, pauses left out.
+        patience: Nodes of a target without a new best before it is closed.
+        sol_stop: Fraction of SOL at which a target is done.
+    """
+
+    nodes: int = 24
+    minutes: float = 10.0
+    patience: int = 10
+    sol_stop: float = NEAR_SOL
+
+    @staticmethod
+    def of(config: Mapping[str, Any]) -> Caps:
+        known = {name: config[name] for name in Caps.__slots__ if config.get(name) is not None}
+        return Caps(**known)
+
+    def minutes_left(self, active_us: int) -> float:
+        return self.minutes - active_us / 60e6
+
+
+@dataclass(slots=True)
+class Progress:
+    """How a target stands.
+
+    Attributes:
+        nodes: Nodes begun.
+        since_gain: Nodes ended since the best improved by 1 % or more.
+        best_low: Lower bound of the best speedup against eager; 0 before the first.
+        best_time_ns: The best node's time.
+    """
+
+    eager_ns: int
+    sol_ns: int | None
+    nodes: int = 0
+    ended: int = 0
+    since_gain: int = 0
+    best_low: float = 0.0
+    best_time_ns: int | None = None
+
+    def ended_with(self, low: float | None, time_ns: int | None) -> None:
+        """Count a node that ended, with its speedup's lower bound if it has one."""
+        self.ended += 1
+        self.since_gain += 1
+        if low is not None and low > self.best_low:
+            if low > self.best_low * GAIN:
+                self.since_gain = 0
+            self.best_low, self.best_time_ns = low, time_ns
+
+    @property
+    def sol_speedup(self) -> float | None:
+        """Eager time over SOL time."""
+        return None if not self.sol_ns else self.eager_ns / self.sol_ns
+
+    @property
+    def headroom(self) -> float:
+        """How much faster than the best so far SOL is; 1.0 is none."""
+        if self.sol_speedup is None:
+            return 2.0
+        return max(self.sol_speedup / max(self.best_low, 1.0), 1.0)
+
+
+def hopeless(progress: Progress) -> tuple[str, str] | None:
+    """Why a target is not worth a single program: eager itself is within 5 % of SOL."""
+    speedup = progress.sol_speedup
+    if speedup is not None and speedup < 1 / NEAR_SOL:
+        return "near-sol", f"eager already runs at {1 / speedup:.0%} of the speed of light"
+    return None
+
+
+def closing(progress: Progress, caps: Caps) -> tuple[str, str] | None:
+    """Why a target gets no more work: (code, words), or None."""
+    if progress.sol_ns and progress.best_time_ns:
+        fraction = progress.sol_ns / progress.best_time_ns
+        if fraction >= caps.sol_stop:
+            return "sol", f"the best program runs at {fraction:.0%} of the speed of light"
+    if progress.nodes >= caps.nodes:
+        return "nodes", f"its cap of {caps.nodes} nodes is reached"
+    if progress.since_gain >= caps.patience:
+        return "patience", f"no gain in {progress.since_gain} nodes"
+    return None
+
+
+def next_target(open_targets: Mapping[int, Progress], drafts: int) -> int | None:
+    """Which target gets the next node.
+
+    Each gets its first drafts in turn; from then on the one with the largest headroom for each node
+    that has not paid since its last gain.
+    """
+    if not open_targets:
+        return None
+    early = {target: p.nodes for target, p in open_targets.items() if p.nodes < drafts}
+    if early:
+        return min(early, key=lambda target: (early[target], target))
+    return max(
+        open_targets,
+        key=lambda target: (
+            (open_targets[target].headroom - 1) / (1 + open_targets[target].since_gain),
+            -open_targets[target].nodes,
+            -target,
+        ),
+    )

@@ -1,0 +1,73 @@
+"""A target under search: its tree, how it stands, and what was tried."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from agent.search.reward import reward
+from agent.search.tree import Tree
+
+if TYPE_CHECKING:
+    from agent.search.budget import Progress
+    from agent.task import TargetSpec, TaskSource
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """What a node's best variant was found to be."""
+
+    variant: int
+    outcome: str
+    time_ns: int
+    ratio: float
+    low: float
+    high: float
+
+
+@dataclass(slots=True)
+class Target:
+    """One target of a running search.
+
+    Attributes:
+        schedules, failures: What the drafter needs of earlier nodes, by node.
+        tried: Keys of the schedules that were written.
+        programs: Program key -> the node that had it first.
+        scored: Nodes with a verdict.
+        refused: Nodes whose best did not hold when it was confirmed.
+        best: The node that counts as the best, None before the first and after a withdrawal.
+        confirmed: Nodes that held when they were confirmed.
+    """
+
+    id: int
+    name: str
+    task: TaskSource
+    spec: TargetSpec
+    progress: Progress
+    tree: Tree = field(default_factory=Tree)
+    measured: bool = False
+    open: bool = True
+    schedules: dict[int, dict[str, Any]] = field(default_factory=dict)
+    failures: dict[int, dict[str, Any]] = field(default_factory=dict)
+    tried: set[str] = field(default_factory=set)
+    programs: dict[str, int] = field(default_factory=dict)
+    scored: dict[int, Scored] = field(default_factory=dict)
+    refused: set[int] = field(default_factory=set)
+    confirmed: set[int] = field(default_factory=set)
+    best: int | None = None
+
+    def reward_of(self, low: float) -> float:
+        return reward(low, self.progress.sol_speedup)
+
+    def sol_fraction(self, time_ns: int) -> float | None:
+        """SOL time over a time; 1.0 is the speed of light."""
+        return None if not self.progress.sol_ns else self.progress.sol_ns / time_ns
+
+    def leader(self) -> int | None:
+        """The node with the highest lower bound that is neither pruned nor refused."""
+        standing = [
+            (scored.low, -node)
+            for node, scored in self.scored.items()
+            if node not in self.refused and not self.tree.closed(node)
+        ]
+        return -max(standing)[1] if standing else None

@@ -1,0 +1,331 @@
+"""One node's way from an idea to a verdict: write, read, build, check, tune, measure.
+
+Every step is an event before the next begins, so that an engine that is killed anywhere goes on
+from there: a program that was written is never asked for again, a node ends exactly once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from agent.errors import ForgeError, MachineError, ProgramError
+from agent.program import Program, parse_reply
+from agent.search.target import Scored
+from agent.search.tuning import Tuner
+from store.reading import SessionReader
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterator
+    from contextlib import AbstractAsyncContextManager
+
+    from agent.search.target import Target
+    from agent.workers.workshop import Workshop
+    from store.writing import SessionWriter
+
+JUDGE_VERSION = 1
+TUNE_SECONDS = 4.0
+TUNE_VARIANTS = 8
+NOT_WORTH_TUNING = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A node that no variant carried through: the first rung that failed, and why."""
+
+    rung: str
+    code: str
+    reason: str
+    evidence: dict[str, Any]
+
+
+class _Refused(Exception):
+    """A variant failed a rung; carries what the node's failure would be."""
+
+    def __init__(self, failed: Failed) -> None:
+        super().__init__(failed.reason)
+        self.failed = failed
+
+
+@dataclass(slots=True)
+class _Variant:
+    """A variant in work: its id, the values of its tunables, and its built library."""
+
+    id: int
+    values: dict[str, int]
+    library: str = ""
+
+
+def _key(values: dict[str, int]) -> tuple[tuple[str, int], ...]:
+    return tuple(sorted(values.items()))
+
+
+class NodeWork:
+    """The work on one node. ``run`` returns how it ended; the caller records that.
+
+    Args:
+        lease: The right to load the device, taken around every timing.
+        on_stage: Told each stage, for the heartbeat.
+    """
+
+    def __init__(
+        self,
+        session: SessionWriter,
+        workshop: Workshop,
+        target: Target,
+        node: int,
+        facts: dict[str, int],
+        lease: Callable[[], AbstractAsyncContextManager[None]],
+        on_stage: Callable[[str], None],
+    ) -> None:
+        self._session = session
+        self._workshop = workshop
+        self._target = target
+        self._node = node
+        self._facts = facts
+        self._lease = lease
+        self._on_stage = on_stage
+        reader = SessionReader(session.path, session.conn)
+        self._known = {_key(row.tuned): row.id for row in reader.variants(node)}
+        self._checks: list[Any] = []
+        self.seconds: dict[str, float] = {}
+
+    def _say(self, kind: str, **payload: Any) -> None:
+        self._session.emit(kind, target=self._target.id, node=self._node, **payload)
+
+    @contextmanager
+    def _stage(self, name: str) -> Iterator[None]:
+        self._say("NodeStage", stage=name)
+        self._on_stage(name)
+        begun = time.monotonic()
+        try:
+            yield
+        finally:
+            spent = self.seconds.get(name, 0.0) + time.monotonic() - begun
+            self.seconds[name] = round(spent, 3)
+
+    # -- the way -----------------------------------------------------------------------------------
+
+    async def run(
+        self, program: Program | None, schedule: dict[str, Any] | None
+    ) -> Scored | Failed:
+        """From the writer's answer (or a program written before) to a verdict or a failure.
+
+        Raises:
+            MachineError: The machine lacks something; no program is at fault.
+        """
+        try:
+            if program is None:
+                program = await self._write(schedule)
+            return await self._judge(program)
+        except _Refused as refused:
+            return refused.failed
+
+    async def _write(self, schedule: dict[str, Any] | None) -> Program:
+        with self._stage("writing"):
+            request = {"schedule": schedule}
+            try:
+                reply = await self._workshop.write(self._target.id, request)
+                self._session.stream(self._node, "model", reply)
+                program = parse_reply(reply, "cpp")
+            except ProgramError as error:
+                raise _Refused(Failed("read", error.code, error.message, {})) from None
+        with self._session.together():
+            self._session.store_program(
+                program.key, program.language, program.source, program.plan, program.title
+            )
+            self._say(
+                "ProgramWritten",
+                program=program.key,
+                language=program.language,
+                title=program.title,
+                schedule=schedule,
+            )
+        return program
+
+    async def _judge(self, program: Program) -> Scored | Failed:
+        first = self._target.programs.setdefault(program.key, self._node)
+        if first != self._node:
+            return Failed("read", "duplicate", f"the same program as node {first}", {})
+        default = self._variant(program.defaults())
+        with self._stage("building"):
+            await self._build(program, default)
+        with self._stage("checking"):
+            await self._check(program, default)
+        checked = {default.id}
+        with self._stage("tuning"):
+            ranked = await self._tune(program, default)
+        failed: Failed | None = None
+        for variant in ranked:
+            try:
+                if variant.id not in checked:
+                    with self._stage("checking"):
+                        await self._check(program, variant)
+                with self._stage("timing"):
+                    return await self._measure(program, variant)
+            except _Refused as refused:
+                failed = failed or refused.failed
+        return failed or Failed("measure", "no-variant", "no variant could be timed", {})
+
+    # -- rungs -------------------------------------------------------------------------------------
+
+    def _variant(self, values: dict[str, int]) -> _Variant:
+        key = _key(values)
+        if key not in self._known:
+            self._known[key] = self._session.next_id("variants")
+        return _Variant(self._known[key], values)
+
+    async def _rung(
+        self, rung: str, variant: _Variant, asked: Awaitable[dict[str, Any]]
+    ) -> dict[str, Any]:
+        """One rung's answer; a failure is recorded for the variant and raised.
+
+        A rung fails by an answer that has a ``failure``, or by an error of the worker's.
+        """
+        try:
+            answer = await asked
+        except MachineError:
+            raise
+        except ForgeError as error:
+            failure = {"rung": error.evidence.get("rung", rung), "code": error.code,
+                       "message": error.message, "evidence": error.evidence}  # fmt: skip
+        else:
+            if not answer.get("failure"):
+                return answer
+            failure = answer["failure"]
+        failed = Failed(
+            str(failure.get("rung", rung)), str(failure["code"]), str(failure["message"])[:500],
+            dict(failure.get("evidence") or {}),
+        )  # fmt: skip
+        self._say(
+            "VariantFailed", variant=variant.id, values=variant.values, rung=failed.rung,
+            code=failed.code, reason=failed.reason, evidence=failed.evidence,
+        )  # fmt: skip
+        if log := failed.evidence.get("log"):
+            self._session.stream(self._node, "compiler", str(log))
+        raise _Refused(failed)
+
+    async def _build(self, program: Program, variant: _Variant) -> None:
+        built = await self._rung("build", variant, self._workshop.build(program, variant.values))
+        variant.library = str(built["library"])
+        self._say(
+            "VariantBuilt", variant=variant.id, values=variant.values,
+            seconds=float(built["seconds"]), cached=bool(built["cached"]),
+            detail=dict(built.get("detail") or {}),
+        )  # fmt: skip
+
+    def _bound(self, program: Program, variant: _Variant) -> Any:
+        try:
+            return program.bind(self._target.spec, variant.values, self._facts)
+        except ProgramError as error:
+            failed = Failed("read", error.code, error.message, {})
+            self._say(
+                "VariantFailed", variant=variant.id, values=variant.values, rung="read",
+                code=error.code, reason=error.message, evidence={},
+            )  # fmt: skip
+            raise _Refused(failed) from None
+
+    async def _check(self, program: Program, variant: _Variant) -> None:
+        bound = self._bound(program, variant)
+        asked = self._workshop.check(self._target.id, variant.library, bound)
+        answer = await self._rung("check", variant, asked)
+        self._checks = list(answer.get("families", []))
+
+    async def _tune(self, program: Program, default: _Variant) -> list[_Variant]:
+        """Time variants briefly, as the tuner proposes them; the fastest first."""
+        tuner = Tuner(program.tune, TUNE_VARIANTS)
+        variants = {_key(default.values): default}
+        end = time.monotonic() + TUNE_SECONDS
+        batch = [default]
+        while batch:
+            for variant in batch:
+                ratio = await self._screen(program, variant, tuner)
+                if variant is default and not self._worth_tuning(ratio):
+                    return [default]
+            if time.monotonic() > end:
+                break
+            fresh = [self._variant(values) for values in tuner.next_batch()]
+            results = await asyncio.gather(
+                *(self._build(program, variant) for variant in fresh), return_exceptions=True
+            )
+            batch = []
+            for variant, result in zip(fresh, results, strict=True):
+                variants[_key(variant.values)] = variant
+                if result is None:
+                    batch.append(variant)
+                elif isinstance(result, _Refused):
+                    tuner.report(variant.values, None)
+                else:
+                    raise result
+        return [variants[_key(values)] for values in tuner.ranking()]
+
+    def _worth_tuning(self, ratio: float | None) -> bool:
+        best = self._target.progress.best_low
+        return ratio is not None and ratio > NOT_WORTH_TUNING * best
+
+    async def _screen(self, program: Program, variant: _Variant, tuner: Tuner) -> float | None:
+        try:
+            bound = self._bound(program, variant)
+            async with self._lease():
+                asked = self._workshop.screen(self._target.id, variant.library, bound)
+                answer = await self._rung("measure", variant, asked)
+        except _Refused:
+            tuner.report(variant.values, None)
+            return None
+        time_ns, ratio = int(answer["ns"]), float(answer["ratio"])
+        tuner.report(variant.values, time_ns)
+        self._say("VariantScreened", variant=variant.id, time_ns=time_ns, ratio=ratio)
+        return ratio
+
+    async def _measure(self, program: Program, variant: _Variant) -> Scored:
+        bound = self._bound(program, variant)
+        async with self._lease():
+            asked = self._workshop.measure(self._target.id, variant.library, bound)
+            answer = await self._rung("measure", variant, asked)
+        return record_verdict(
+            self._session, self._target, self._node, variant.id, program.key, variant.values,
+            answer, self._checks, confirm=False,
+        )  # fmt: skip
+
+
+def record_verdict(
+    session: SessionWriter,
+    target: Target,
+    node: int,
+    variant: int,
+    program: str,
+    values: dict[str, int],
+    answer: dict[str, Any],
+    families: list[Any],
+    *,
+    confirm: bool,
+) -> Scored:
+    """Store a measured verdict with its raw samples; the key names all that it depends on."""
+    verdict = session.next_id("verdicts")
+    tuned = ",".join(f"{name}={value}" for name, value in sorted(values.items()))
+    key = "|".join(
+        (program, tuned, target.spec.source_sha, target.spec.device,
+         str(answer.get("machine", "")), f"judge {JUDGE_VERSION}")
+    )  # fmt: skip
+    scored = Scored(
+        variant, str(answer["verdict"]), int(answer["ns"]), float(answer["ratio"]),
+        float(answer["low"]), float(answer["high"]),
+    )  # fmt: skip
+    evidence = {
+        name: value
+        for name, value in answer.items()
+        if name not in {"samples", "ns", "eager_ns", "ratio", "low", "high", "verdict"}
+    }
+    with session.together():
+        session.emit(
+            "VariantJudged", target=target.id, node=node, variant=variant, verdict=verdict,
+            key=key, outcome=scored.outcome, time_ns=scored.time_ns,
+            eager_ns=int(answer["eager_ns"]), ratio=scored.ratio, low=scored.low,
+            high=scored.high, timing="call", confirm=confirm,
+            evidence={"families": families, **evidence},
+        )  # fmt: skip
+        session.store_samples(verdict, answer.get("samples", []))
+    return scored

@@ -1,0 +1,153 @@
+"""What the engine asks of its workers, and the workers of this machine that do it.
+
+``Workshop`` is the whole of what a search needs from outside: writing, building, judging. The
+engine knows nothing else, so its own cost can be measured with one that does nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from agent.workers.client import Worker
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from agent.program import Bound, Program
+    from agent.task import TaskSource
+
+LOAD_S, CALIBRATE_S, WRITE_S, BUILD_S, CHECK_S, MEASURE_S = 120.0, 180.0, 60.0, 90.0, 120.0, 120.0
+_PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "CXX", "PYTHONPATH", "VIRTUAL_ENV",
+              "LD_LIBRARY_PATH", "OMP_NUM_THREADS", "TZ")  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """What a writer would do for an action: a title, and the drafter's schedule."""
+
+    title: str
+    schedule: dict[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Exhausted:
+    """A writer has nothing more for this action here, and says why."""
+
+    why: str
+
+
+class Workshop(Protocol):
+    """Everything that a search needs from outside the engine. Faults are ``ForgeError``."""
+
+    async def load(self, target: int, task: TaskSource) -> dict[str, Any]: ...
+    async def calibrate(self, target: int) -> dict[str, Any]: ...
+    async def propose(self, target: int, ask: dict[str, Any]) -> Proposal | Exhausted: ...
+    async def write(self, target: int, request: dict[str, Any]) -> str: ...
+    async def build(self, program: Program, values: dict[str, int]) -> dict[str, Any]: ...
+    async def check(self, target: int, library: str, bound: Bound) -> dict[str, Any]: ...
+    async def screen(self, target: int, library: str, bound: Bound) -> dict[str, Any]: ...
+    async def measure(self, target: int, library: str, bound: Bound) -> dict[str, Any]: ...
+    async def confirm(self, target: int, library: str, bound: Bound) -> dict[str, Any]: ...
+    async def close(self) -> None: ...
+
+
+def worker_environment() -> dict[str, str]:
+    """The environment of a worker: an allow-list, so that no key reaches user or candidate code."""
+    env = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+    return {**env, "PYTHONUNBUFFERED": "1"}
+
+
+class LocalWorkshop:
+    """This machine's workers: one author, builders, one judge for the device, one to confirm.
+
+    A worker that died comes back empty; ``_with_target`` loads a target again where it is missing.
+    """
+
+    def __init__(self, folder: Path, log: Path, cores: int, seed: int) -> None:
+        env = worker_environment()
+        self._author = Worker("agent.workers.author", log, env)
+        self._builders = [Worker("agent.workers.builder", log, env) for _ in range(cores)]
+        self._judge = Worker("agent.workers.judge", log, env)
+        self._confirmer = Worker("agent.workers.judge", log, env)
+        self._folder = folder
+        self._seed = seed
+        self._tasks: dict[int, dict[str, Any]] = {}
+        self._loaded: set[tuple[int, int, int]] = set()
+        self._turn = 0
+
+    async def load(self, target: int, task: TaskSource) -> dict[str, Any]:
+        """Load a target in the author, which says whether it can be a target at all."""
+        self._tasks[target] = task.to_json()
+        await self._judge.start()
+        answer = await self._author.call("load", {"target": target, "task": task.to_json()}, LOAD_S)
+        self._loaded.add((id(self._author), self._author.generation, target))
+        return answer
+
+    async def _with_target(
+        self, worker: Worker, target: int, verb: str, args: dict[str, Any], timeout_s: float
+    ) -> dict[str, Any]:
+        await worker.start()
+        mark = (id(worker), worker.generation, target)
+        if mark not in self._loaded:
+            seed = int.from_bytes(os.urandom(6), "big") if self._seed == 0 else self._seed
+            request = {"target": target, "task": self._tasks[target], "seed": seed}
+            await worker.call("load", request, LOAD_S)
+            self._loaded.add(mark)
+        return await worker.call(verb, {"target": target, **args}, timeout_s)
+
+    async def calibrate(self, target: int) -> dict[str, Any]:
+        args = {"machine": str(self._folder / "machine.db"), "cache": str(self._folder / "builds")}
+        return await self._with_target(self._judge, target, "calibrate", args, CALIBRATE_S)
+
+    async def propose(self, target: int, ask: dict[str, Any]) -> Proposal | Exhausted:
+        answer = await self._with_target(self._author, target, "propose", ask, WRITE_S)
+        if "exhausted" in answer:
+            return Exhausted(str(answer["exhausted"]))
+        return Proposal(str(answer["title"]), answer["schedule"])
+
+    async def write(self, target: int, request: dict[str, Any]) -> str:
+        answer = await self._with_target(self._author, target, "write", request, WRITE_S)
+        return str(answer["reply"])
+
+    async def build(self, program: Program, values: dict[str, int]) -> dict[str, Any]:
+        self._turn += 1
+        worker = self._builders[self._turn % len(self._builders)]
+        args = {
+            "source": program.source,
+            "values": values,
+            "kernels": program.kernels(),
+            "cache": str(self._folder / "builds"),
+        }
+        return await worker.call("build", args, BUILD_S)
+
+    async def check(self, target: int, library: str, bound: Bound) -> dict[str, Any]:
+        args = {"library": library, "bound": bound.to_json()}
+        return await self._with_target(self._judge, target, "check", args, CHECK_S)
+
+    async def screen(self, target: int, library: str, bound: Bound) -> dict[str, Any]:
+        args = {"library": library, "bound": bound.to_json(), "budget_ms": 120}
+        return await self._with_target(self._judge, target, "screen", args, MEASURE_S)
+
+    async def measure(self, target: int, library: str, bound: Bound) -> dict[str, Any]:
+        args = {"library": library, "bound": bound.to_json(), "budget_ms": 900}
+        return await self._with_target(self._judge, target, "measure", args, MEASURE_S)
+
+    async def confirm(self, target: int, library: str, bound: Bound) -> dict[str, Any]:
+        """Check and measure in a process that never saw this program, with new inputs."""
+        await self._confirmer.kill()
+        args: dict[str, Any] = {"library": library, "bound": bound.to_json()}
+        checked = await self._with_target(self._confirmer, target, "check", args, CHECK_S)
+        if checked.get("failure"):
+            return checked
+        args["budget_ms"] = 900
+        return await self._with_target(self._confirmer, target, "measure", args, MEASURE_S)
+
+    async def warm_confirmer(self) -> None:
+        """Start the confirming process ahead, while something else waits."""
+        await self._confirmer.start()
+
+    async def close(self) -> None:
+        for worker in [self._author, *self._builders, self._judge, self._confirmer]:
+            await worker.kill()

@@ -1,0 +1,153 @@
+"""A workshop that does nothing but answer: a synthetic landscape for tests of the engine.
+
+Schedules are numbers; each has a fixed speedup. What is asked is counted, so that a test can say
+that nothing was done twice. ``python -m tests.agent.landscape SESSION`` runs an engine on it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import Any
+
+from agent.engine import Engine
+from agent.errors import BuildError
+from agent.workers.workshop import Exhausted, Proposal
+from store.reading import SessionReader
+from store.sessions import create
+from store.writing import SessionWriter
+
+SPEC = {
+    "name": "toy", "device": "cpu",
+    "args": [{"name": "x", "kind": "input", "dtype": "float32", "shape": [8], "strides": [1],
+              "alignment": 64, "mutated": False}],
+    "scalars": {},
+    "outputs": [{"name": "out", "dtype": "float32", "shape": [8], "strides": [1]}],
+    "read_bytes": 32, "write_bytes": 32, "flops": 0, "source_sha": "toy",
+}  # fmt: skip
+REPLY = """Idea {n}
+```cpp
+extern "C" void f(const float* x, float* out) {{ out[0] = x[{n}]; }}
+```
+```toml
+[tune]
+UNROLL = [1, 2, 4]
+[[launch]]
+kernel = "f"
+args = ["x", "out"]
+```
+"""
+
+
+class Landscape:
+    """Schedule n: every seventh fails to build; speedups rise and fall with n."""
+
+    def __init__(self, limit: int = 1000, sol_ns: int = 500_000, pace_s: float = 0.0) -> None:
+        self.calls: dict[str, int] = {}
+        self.log: list[tuple[str, Any]] = []
+        self._limit = limit
+        self._sol_ns = sol_ns
+        self._pace_s = pace_s
+        self.holds = True
+
+    async def _count(self, verb: str, what: Any = None) -> None:
+        self.calls[verb] = self.calls.get(verb, 0) + 1
+        self.log.append((verb, what))
+        await asyncio.sleep(self._pace_s)
+
+    async def load(self, target: int, task: Any) -> dict[str, Any]:
+        await self._count("load", target)
+        return {"spec": SPEC, "refusal": None}
+
+    async def calibrate(self, target: int) -> dict[str, Any]:
+        await self._count("calibrate", target)
+        return {"eager_ns": 4_000_000, "sol_ns": self._sol_ns, "floor_ns": 100, "detail": {}}
+
+    async def propose(self, target: int, ask: dict[str, Any]) -> Proposal | Exhausted:
+        await self._count("propose", ask)
+        tried = {int(key) for key in ask["tried"]}
+        if ask["action"] == "repair" and ask["parent_schedule"]["n"] % 2:
+            return Exhausted("cannot be repaired")
+        n = next((n for n in range(1, self._limit + 1) if n not in tried), None)
+        if n is None:
+            return Exhausted("that was all")
+        return Proposal(f"idea {n}", {"n": n, "key": str(n)})
+
+    async def write(self, target: int, request: dict[str, Any]) -> str:
+        await self._count("write", request["schedule"]["n"])
+        return REPLY.format(n=request["schedule"]["n"])
+
+    async def build(self, program: Any, values: dict[str, int]) -> dict[str, Any]:
+        n = int(program.source.split("x[")[1].split("]")[0])
+        await self._count("build", (n, values["UNROLL"]))
+        if n % 7 == 3:
+            raise BuildError(
+                "expected ';'", code="compiler", evidence={"rung": "build", "log": "3:1: error"}
+            )
+        return {"library": f"{n}/{values['UNROLL']}", "seconds": 0.1, "cached": False}
+
+    @staticmethod
+    def ratio(library: str) -> float:
+        n, unroll = (int(part) for part in library.split("/"))
+        return round(0.5 + (n * 37 % 60) / 20 + unroll / 10, 3)
+
+    async def check(self, target: int, library: str, bound: Any) -> dict[str, Any]:
+        await self._count("check", library)
+        if int(library.split("/")[0]) % 11 == 5:
+            return {"failure": {"rung": "check", "code": "wrong", "message": "off at [0]"}}
+        return {"families": [{"family": "normal", "ok": True}]}
+
+    async def screen(self, target: int, library: str, bound: Any) -> dict[str, Any]:
+        await self._count("screen", library)
+        ratio = self.ratio(library)
+        return {"ns": int(4e6 / ratio), "ratio": ratio}
+
+    async def measure(self, target: int, library: str, bound: Any) -> dict[str, Any]:
+        await self._count("measure", library)
+        return self._verdict(library)
+
+    async def confirm(self, target: int, library: str, bound: Any) -> dict[str, Any]:
+        await self._count("confirm", library)
+        if not self.holds:
+            return {"failure": {"message": "it does not hold"}}
+        return self._verdict(library)
+
+    def _verdict(self, library: str) -> dict[str, Any]:
+        ratio = self.ratio(library)
+        outcome = "FASTER" if ratio > 1.03 else "SLOWER"
+        return {"ns": int(4e6 / ratio), "eager_ns": 4_000_000, "ratio": ratio,
+                "low": ratio * 0.98, "high": ratio * 1.02, "samples": [[1, 2]],
+                "verdict": outcome}  # fmt: skip
+
+    async def close(self) -> None:
+        self.calls["close"] = self.calls.get("close", 0) + 1
+
+
+def new_session(**config: Any) -> Path:
+    """A session whose only task is a small file that nothing runs."""
+    task = Path(__file__).with_name("toy_task.py")
+    defaults = {"tasks": [str(task)], "device": "cpu", "nodes": 20, "minutes": 5.0, "patience": 50}
+    return create(str(task), {**defaults, **config})
+
+
+async def engine_on(path: Path, workshop: Landscape) -> tuple[Engine, SessionWriter]:
+    """An engine that has taken the session up and is ready to run."""
+    session = SessionWriter(path)
+    row = SessionReader(path, session.conn).session()
+    engine = Engine(session, row, workshop, {"cores": 2, "l2": 2**20})
+    await engine.prepare(lambda stage: None)
+    return engine, session
+
+
+async def run(path: Path, workshop: Landscape) -> str:
+    """Take the session up, search to the end, close."""
+    engine, session = await engine_on(path, workshop)
+    try:
+        return await engine.run()
+    finally:
+        session.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(run(Path(sys.argv[1]), Landscape(pace_s=float(sys.argv[2]))))
