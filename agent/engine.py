@@ -245,7 +245,7 @@ class Engine:
             "action": choice.action,
             "parent_schedule": target.schedules.get(parent) if parent else None,
             "failure": target.failures.get(parent) if parent else None,
-            "tried": sorted(target.tried),
+            "tried": target.tried,
         }
 
     @staticmethod
@@ -325,7 +325,8 @@ class Engine:
                 low=outcome.low, high=outcome.high,
                 sol_fraction=target.sol_fraction(outcome.time_ns), reward=reward, seconds=seconds,
             )  # fmt: skip
-            self.settle_best(target)
+            if target.best is None or outcome.low > target.scored[target.best].low:
+                self.settle_best(target)
 
     def settle_best(self, target: Target) -> None:
         """Say so when another node leads than before."""

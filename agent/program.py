@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import json
 import math
 import re
 import tomllib
@@ -303,6 +304,6 @@ def normalise(source: str) -> str:
 
 
 def _key(language: str, source: str, plan: str) -> str:
-    parsed = repr(sorted(tomllib.loads(plan).items()))
+    parsed = json.dumps(tomllib.loads(plan), sort_keys=True, default=str)
     text = "\0".join((language, normalise(source), parsed))
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import sqlite3
 import time
 from typing import TYPE_CHECKING, Any
 
-from store.errors import FolderError, StoreError
-from store.paths import writable_folder
+from store.errors import FolderError
+from store.paths import network_file_system, writable_folder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,25 +29,24 @@ class MachineStore:
         writable_folder(path.parent)
         try:
             self._conn = sqlite3.connect(path, isolation_level=None, timeout=10.0)
-            self._conn.execute("PRAGMA journal_mode = WAL")
             if self._conn.execute("PRAGMA user_version").fetchone()[0] == 0:
-                self._create()
+                self._create(path)
         except sqlite3.DatabaseError as error:
             raise FolderError(
                 f"{path} cannot be used: {error}", "remove the file; it is measured anew"
             ) from None
 
-    def _create(self) -> None:
+    def _create(self, path: Path) -> None:
+        """Make the table, one process at a time: SQLite itself does not wait for a schema."""
         from sqlite_utils import Database
 
         from store.schema import MACHINE
 
-        try:
+        with open(path.with_suffix(".lock"), "ab") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if network_file_system(path) is None:
+                self._conn.execute("PRAGMA journal_mode = WAL")
             MACHINE.apply(Database(self._conn))
-        except sqlite3.OperationalError as error:
-            # Another process made the table between our look and our try.
-            if "already exists" not in str(error):
-                raise StoreError(f"machine.db: {error}") from None
 
     def get(self, kind: str, machine: str, key: str) -> dict[str, Any] | None:
         row = self._conn.execute(

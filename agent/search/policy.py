@@ -2,10 +2,11 @@
 
 At each node the arms are its open children and *expand* (one more child of this very node). A
 child's score is ``value + c * sqrt(ln N / n)`` (UCB1, Auer et al. 2002, on a max-biased value);
-expand's bonus shrinks with the children it already has, ``c * sqrt(ln N) / (k + 1)``, and it is
-offered while ``k < w * N ** a`` (progressive widening, Coulom 2007). Where a node would be expanded
-and a failed child can still be *repaired*, the repair comes first as long as repairs tend to work:
-it is cheaper than a new idea. At most three repairs in a row; failing is never minus infinity.
+expand's estimate is the branch's best and its bonus shrinks with the children it already has,
+``c * sqrt(ln N) / (k + 1)``; it is offered while ``k < w * N ** a`` (progressive widening, Coulom
+2007). Where a node would be expanded and a failed child can still be *repaired*, the repair comes
+first as long as repairs tend to work: it is cheaper than a new idea. At most three repairs in a
+row; failing is never minus infinity.
 """
 
 from __future__ import annotations
@@ -94,7 +95,7 @@ class Policy:
     ) -> tuple[float, Choice] | None:
         action = "draft" if stat.id == ROOT else "improve"
         count = len(stat.children)
-        prior = estimate.typical if stat.id == ROOT else (stat.reward or 0.0)
+        prior = estimate.typical if stat.value is None else stat.value
         score = prior + self.explore * math.sqrt(total) / (count + 1)
         broken = _broken_below(tree, stat)
         if broken is not None and estimate.repair >= WORTH_REPAIRING:

@@ -47,10 +47,14 @@ def node(
     writer.emit("ProgramWritten", **at, program=key, language="cpp", title=title, schedule={})
     writer.emit("NodeStage", **at, stage="building")
     if ratio is None:
-        writer.emit("VariantFailed", **at, variant=variant, values={}, rung="build",
-                    code="compiler", reason="expected ';'", evidence={"log": "1:2: error"})  # fmt: skip
-        writer.emit("NodeFailed", **at, rung="build", code="compiler", reason="expected ';'",
-                    seconds=SECONDS)  # fmt: skip
+        writer.emit(
+            "VariantFailed", **at, variant=variant, values={}, rung="build", code="compiler",
+            reason="expected ';'", evidence={"log": "1:2: error"},
+        )  # fmt: skip
+        writer.emit(
+            "NodeFailed", **at, rung="build", code="compiler", reason="expected ';'",
+            seconds=SECONDS,
+        )  # fmt: skip
         return number
     writer.emit("VariantBuilt", **at, variant=variant, values={"UNROLL": 4}, seconds=0.5,
                 cached=False, detail={})  # fmt: skip
