@@ -318,12 +318,13 @@ class Engine:
             reward = target.reward_of(outcome.low)
             target.scored[node] = outcome
             target.tree.score(node, reward)
-            target.progress.ended_with(outcome.low, outcome.time_ns)
+            target.progress.ended_with(outcome.low, outcome.ratio)
             self.say(
                 "NodeScored", target=target.id, node=node, variant=outcome.variant,
                 outcome=outcome.outcome, time_ns=outcome.time_ns, ratio=outcome.ratio,
                 low=outcome.low, high=outcome.high,
-                sol_fraction=target.sol_fraction(outcome.time_ns), reward=reward, seconds=seconds,
+                sol_fraction=target.progress.sol_fraction(outcome.ratio), reward=reward,
+                seconds=seconds,
             )  # fmt: skip
             if target.best is None or outcome.low > target.scored[target.best].low:
                 self.settle_best(target)

@@ -39,7 +39,7 @@ def restore(session: SessionWriter) -> tuple[dict[int, Target], list[Unfinished]
     ended = sorted((row for row in rows if row.finished_us), key=lambda row: row.finished_us or 0)
     for row in ended:
         if row.state in ("scored", "failed"):
-            targets[row.target].progress.ended_with(row.low, row.time_ns)
+            targets[row.target].progress.ended_with(row.low, row.ratio)
     for row in rows:
         if row.pruned:
             targets[row.target].tree.prune(row.id, True)

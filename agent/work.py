@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from agent.workers.workshop import Workshop
     from store.writing import SessionWriter
 
-JUDGE_VERSION = 1
 TUNE_SECONDS = 4.0
 TUNE_VARIANTS = 8
 NOT_WORTH_TUNING = 0.5
@@ -308,7 +307,7 @@ def record_verdict(
     tuned = ",".join(f"{name}={value}" for name, value in sorted(values.items()))
     key = "|".join(
         (program, tuned, target.spec.source_sha, target.spec.device,
-         str(answer.get("machine", "")), f"judge {JUDGE_VERSION}")
+         str(answer.get("machine", "")), f"judge {answer.get('judge', 0)}")
     )  # fmt: skip
     scored = Scored(
         variant, str(answer["verdict"]), int(answer["ns"]), float(answer["ratio"]),

@@ -89,7 +89,7 @@ class NodeRow(Row):
         rung, code, reason: Where and why a failed node failed.
         outcome: FASTER, SAME, SLOWER or UNSURE, against eager.
         ratio, low, high: Speedup against eager with its 95 % interval.
-        sol_fraction: SOL time over this node's time (1.0 is the speed of light).
+        sol_fraction: This speedup over that of SOL (1.0 is the speed of light).
         reward, value: Own reward; best reward in the branch with pruned branches left out.
         pruned: Whether this node's own branch was closed (descendants inherit it on screen).
         attempts: 1, and one more for each engine that died at work on it.

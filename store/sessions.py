@@ -46,8 +46,10 @@ class SessionInfo:
     problem: str = ""
 
 
-def create(task: str, config: dict[str, Any], home: Path | None = None) -> Path:
-    """Make a session for a task and return its file.
+def create(
+    task: str, config: dict[str, Any], home: Path | None = None, *, name: str = ""
+) -> Path:
+    """Make a session for a task and return its file; ``name`` is what its id begins with.
 
     Raises:
         FolderError: The data folder cannot be written.
@@ -55,7 +57,8 @@ def create(task: str, config: dict[str, Any], home: Path | None = None) -> Path:
     from store.writing import append_event, fold_back, open_database
 
     folder = writable_folder(sessions_folder(home))
-    slug = re.sub(r"[^a-z0-9]+", "-", Path(task.split(":")[-1]).stem.lower()).strip("-")[:24]
+    stem = name or Path(task.split(":")[-1]).stem
+    slug = re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-")[:24]
     suffix = "".join(secrets.choice(_ALPHABET) for _ in range(4))
     session = f"{slug or 'session'}-{suffix}"
     path = folder / f"{session}{SUFFIX}"

@@ -45,7 +45,7 @@ class Progress:
         nodes: Nodes begun.
         since_gain: Nodes ended since the best improved by 1 % or more.
         best_low: Lower bound of the best speedup against eager; 0 before the first.
-        best_time_ns: The best node's time.
+        best_ratio: The best node's speedup against eager.
     """
 
     eager_ns: int
@@ -54,21 +54,29 @@ class Progress:
     ended: int = 0
     since_gain: int = 0
     best_low: float = 0.0
-    best_time_ns: int | None = None
+    best_ratio: float = 0.0
 
-    def ended_with(self, low: float | None, time_ns: int | None) -> None:
-        """Count a node that ended, with its speedup's lower bound if it has one."""
+    def ended_with(self, low: float | None, ratio: float | None) -> None:
+        """Count a node that ended, with its speedup and its lower bound if it has them."""
         self.ended += 1
         self.since_gain += 1
-        if low is not None and low > self.best_low:
+        if low is not None and ratio is not None and low > self.best_low:
             if low > self.best_low * GAIN:
                 self.since_gain = 0
-            self.best_low, self.best_time_ns = low, time_ns
+            self.best_low, self.best_ratio = low, ratio
 
     @property
     def sol_speedup(self) -> float | None:
         """Eager time over SOL time."""
         return None if not self.sol_ns else self.eager_ns / self.sol_ns
+
+    def sol_fraction(self, ratio: float) -> float | None:
+        """How near to SOL a speedup is; 1.0 is the speed of light.
+
+        From the ratio, which was measured in pairs, and not from the time: the machine may have
+        been busier than when SOL was measured.
+        """
+        return None if self.sol_speedup is None else ratio / self.sol_speedup
 
     @property
     def headroom(self) -> float:
@@ -88,10 +96,9 @@ def hopeless(progress: Progress) -> tuple[str, str] | None:
 
 def closing(progress: Progress, caps: Caps) -> tuple[str, str] | None:
     """Why a target gets no more work: (code, words), or None."""
-    if progress.sol_ns and progress.best_time_ns:
-        fraction = progress.sol_ns / progress.best_time_ns
-        if fraction >= caps.sol_stop:
-            return "sol", f"the best program runs at {fraction:.0%} of the speed of light"
+    fraction = progress.sol_fraction(progress.best_ratio)
+    if fraction is not None and fraction >= caps.sol_stop:
+        return "sol", f"the best program runs at {fraction:.0%} of the speed of light"
     if progress.nodes >= caps.nodes:
         return "nodes", f"its cap of {caps.nodes} nodes is reached"
     if progress.since_gain >= caps.patience:

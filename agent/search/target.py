@@ -59,10 +59,6 @@ class Target:
     def reward_of(self, low: float) -> float:
         return reward(low, self.progress.sol_speedup)
 
-    def sol_fraction(self, time_ns: int) -> float | None:
-        """SOL time over a time; 1.0 is the speed of light."""
-        return None if not self.progress.sol_ns else self.progress.sol_ns / time_ns
-
     def leader(self) -> int | None:
         """The node with the highest lower bound that is neither pruned nor refused."""
         standing = [
