@@ -36,8 +36,8 @@ def _hang_up() -> None:
 
 def search(path: Path) -> int:
     """Run a session's engine until it ends; the exit code says whether it ended in order."""
+    from agent.devices import open_device
     from agent.devices.cpu import find_compiler
-    from agent.devices.facts import cpu_facts
     from agent.engine import Engine
     from agent.workers.workshop import LocalWorkshop
     from store.lease import DeviceLease
@@ -50,7 +50,7 @@ def search(path: Path) -> int:
         row = SessionReader(path, session.conn).session()
         find_compiler()
         home = path.parent.parent
-        facts = cpu_facts()
+        facts = open_device("cpu").facts()
         workshop = LocalWorkshop(home, log_path(path), facts["cores"], row.config.get("seed", 0))
         lease = DeviceLease(home, "cpu")
         engine = Engine(session, row, workshop, facts, lease)

@@ -46,6 +46,8 @@ async def confirm_best(
         bound = program.bind(target.spec, variant.tuned, facts)
         async with lease():
             answer = await workshop.confirm(target.id, str(built["library"]), bound)
+            if answer.get("verdict") == "UNSURE":  # the machine was busy: it gets a second chance
+                answer = await workshop.confirm(target.id, str(built["library"]), bound)
     except MachineError:
         raise
     except ForgeError as error:

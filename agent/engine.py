@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 TICK_S = 0.25
 MAX_ATTEMPTS = 3
+BUSY = 0.25
 
 
 class Engine:
@@ -219,6 +220,9 @@ class Engine:
             floor_ns=found["floor_ns"], baselines={"eager": found["eager_ns"]},
             detail=dict(found.get("detail") or {}),
         )  # fmt: skip
+        if (others := float((found.get("detail") or {}).get("others", 0.0))) >= BUSY:
+            text = f"other programs use {others:.0%} of the machine: times are uncertain"
+            self.say("Noted", target=target.id, level="warning", text=text)
         if why := hopeless(target.progress):
             self._close(target, *why)
 
@@ -351,7 +355,7 @@ class Engine:
             best = target.best
             if best is None or best in target.confirmed:
                 continue
-            if target.scored[best].outcome == "FASTER":
+            if target.scored[best].claims_win:
                 return target
         return None
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 TUNE_SECONDS = 4.0
 TUNE_VARIANTS = 8
 NOT_WORTH_TUNING = 0.5
+UNBOUNDED = 1e6  # stands for an interval without an upper end, which too few samples give
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,7 +312,7 @@ def record_verdict(
     )  # fmt: skip
     scored = Scored(
         variant, str(answer["verdict"]), int(answer["ns"]), float(answer["ratio"]),
-        float(answer["low"]), float(answer["high"]),
+        float(answer["low"]), min(float(answer["high"]), UNBOUNDED),
     )  # fmt: skip
     evidence = {
         name: value

@@ -24,6 +24,11 @@ class Scored:
     low: float
     high: float
 
+    @property
+    def claims_win(self) -> bool:
+        """Whether it may be a win: FASTER, or UNSURE only because the machine was busy."""
+        return self.outcome in ("FASTER", "UNSURE") and self.low > 1.0
+
 
 @dataclass(slots=True)
 class Target:

@@ -1,0 +1,229 @@
+"""The check rung: is the program right, on inputs it cannot know, and does it touch only its own.
+
+For every case the judge writes fresh arguments between guard bands, spoils the outputs and the
+scratch memory, lets the runner call the program once, and then looks at everything itself:
+answers, guards, arguments. One call is repeated on outputs that hold the right answer but for a
+few spoilt elements: a program that keeps what looks right, or that races, differs there. And
+while a second call works elsewhere, the first call's output must stay.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from typing import TYPE_CHECKING, Any, Protocol
+
+import torch
+
+from agent.errors import WorkerError
+from agent.judge.arena import GUARD_BYTE, UNWRITTEN, Layout, Memory, Slot, Wanted, bits, lay_out
+from agent.judge.cases import Case, Cases, Refused
+from agent.judge.inputs import FAMILIES
+from agent.judge.report import describe
+from agent.judge.tolerance import compare
+from agent.judge.verdict import Checked, Failure, Family
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from agent.task import TargetSpec
+
+_AGAIN = "/again"
+# Beyond this many bytes of arguments only the families that find most are used.
+_LARGE = 256 << 20
+_LARGE_FAMILIES = ("normal", "wide", "special", "structured")
+
+
+class Call(Protocol):
+    """Runs the program once on the named slots; raises WorkerError ``crashed`` or ``hung``."""
+
+    def __call__(self, layout: Layout, slots: dict[str, Slot]) -> None: ...
+
+
+class Space(Protocol):
+    """Gives the shared memory for a layout."""
+
+    def __call__(self, layout: Layout) -> Memory: ...
+
+
+class Check:
+    """One variant being checked."""
+
+    def __init__(self, cases: Cases, scratch: Sequence[Wanted], space: Space, call: Call) -> None:
+        self._cases = cases
+        self._spec: TargetSpec = cases.reference.spec
+        self._call = call
+        self._outputs = [out.name for out in self._spec.outputs]
+        self._scratch = [item.name for item in scratch]
+        self._layout = lay_out([*self._wanted(), *scratch])
+        self._memory = space(self._layout)
+        self._memory.bytes[: self._layout.size].fill_(GUARD_BYTE)
+        self._random = random.Random(cases.seed("spoil", time.perf_counter_ns()))
+        self._families: list[Family] = []
+
+    def _wanted(self) -> Iterator[Wanted]:
+        for arg in self._spec.args:
+            yield Wanted(arg.name, arg.dtype, arg.shape, arg.strides, arg.alignment)
+        for suffix in ("", _AGAIN):
+            for out in self._spec.outputs:
+                yield Wanted(out.name + suffix, out.dtype, out.shape, out.strides)
+
+    def run(self) -> Checked:
+        """All families, then the verdict; ends at the first failure."""
+        started = time.monotonic()
+        failure: Failure | None = None
+        try:
+            for step in self._steps():
+                failure = step
+                if failure is not None:
+                    break
+        except WorkerError as error:
+            if error.code not in ("crashed", "hung"):
+                raise
+            family = self._families[-1].family if self._families else FAMILIES[0]
+            evidence = {"after_family": family, "calls": len(self._families)}
+            failure = Failure("check", error.code, error.message, evidence)
+        return Checked(tuple(self._families), round(time.monotonic() - started, 4), failure)
+
+    def _steps(self) -> Iterator[Failure | None]:
+        size = sum(slot.span for slot in self._layout.slots.values())
+        families = FAMILIES if size < _LARGE else _LARGE_FAMILIES
+        first = self._cases.get(families[0], 0)
+        yield self._once(first, "")
+        yield self._repeat(first)
+        kept = [self._bits(name).clone() for name in self._outputs]
+        for position, family in enumerate(families[1:]):
+            try:
+                case = self._cases.get(family, 0)
+            except Refused as refused:
+                self._families.append(
+                    Family(family, 0, True, 0.0, 0.0, 0.0, f"eager refuses: {refused}")
+                )
+                continue
+            yield self._once(case, _AGAIN)
+            if position == 0:
+                yield self._untouched(kept, family)
+        yield self._once(self._cases.get(families[0], 1), "")
+
+    def _once(self, case: Case, suffix: str) -> Failure | None:
+        """Fresh arguments, spoilt outputs, one call, and a look at everything."""
+        self._write(case)
+        for out in self._spec.outputs:
+            self._spoil(self._layout.slots[out.name + suffix], out.dtype)
+        self._spoil_scratch()
+        self._call(self._layout, self._slots(suffix))
+        return self._touched(case) or self._answers(case, suffix)
+
+    def _repeat(self, case: Case) -> Failure | None:
+        """The same arguments again, over an output that is right but for a few elements."""
+        before = [self._bits(name).clone() for name in self._outputs]
+        for out in self._spec.outputs:
+            self._spoil_some(out.name, out.dtype)
+        self._spoil_scratch()
+        self._call(self._layout, self._slots(""))
+        failure = self._touched(case)
+        if failure is not None:
+            return failure
+        same = all(
+            torch.equal(self._bits(name), old)
+            for name, old in zip(self._outputs, before, strict=True)
+        )
+        if same:
+            return None
+        failure = self._answers(case, "", record=False)
+        if failure is None:
+            return None
+        message = "a second call on the same arguments gives another, wrong answer"
+        return Failure("check", "unstable", message, failure.evidence)
+
+    def _untouched(self, kept: list[torch.Tensor], family: str) -> Failure | None:
+        for name, old in zip(self._outputs, kept, strict=True):
+            if not torch.equal(self._bits(name), old):
+                message = f"a later call changes the output {name} of an earlier one"
+                return Failure("check", "output-changed", message, {"family": family})
+        return None
+
+    def _touched(self, case: Case) -> Failure | None:
+        """Whether guards or arguments were written to."""
+        broken = self._memory.broken_guard(self._layout)
+        if broken is not None:
+            name, distance = broken
+            name = name.removesuffix(_AGAIN)
+            where = "after its end" if distance > 0 else "before its start"
+            message = f"writes out of bounds: {abs(distance)} bytes {where}, beside {name}"
+            evidence = {"family": case.family, "tensor": name, "bytes": distance}
+            return Failure("check", "out-of-bounds", message, evidence)
+        for spec, value in zip(self._spec.args, case.args, strict=True):
+            if not spec.mutated and not torch.equal(self._bits(spec.name), bits(value)):
+                message = f"changes its argument {spec.name}"
+                evidence = {"family": case.family, "tensor": spec.name}
+                return Failure("check", "argument-changed", message, evidence)
+        return None
+
+    def _answers(self, case: Case, suffix: str, *, record: bool = True) -> Failure | None:
+        worst = largest = eager = 0.0
+        failure = None
+        for out, expected in zip(self._spec.outputs, case.answers, strict=True):
+            slot = self._layout.slots[out.name + suffix]
+            if out.dtype == "bool" and int(self._memory.raw(slot).max()) > 1:
+                message = f"{out.name}: a boolean must be stored as 0 or 1"
+                failure = Failure("check", "wrong-answer", message, {"family": case.family})
+                break
+            value = self._memory.tensor(slot)
+            found = compare(value, expected)
+            worst, largest = max(worst, found.worst), max(largest, found.max_error)
+            eager = max(eager, getattr(expected, "eager_error", 0.0))
+            if not found.ok:
+                failure = describe(case, out, value, expected, found)
+                break
+        if record:
+            self._families.append(
+                Family(case.family, case.seed, failure is None, largest, eager, worst)
+            )
+        return failure
+
+    def _write(self, case: Case) -> None:
+        for spec, value in zip(self._spec.args, case.args, strict=True):
+            write_tensor(self._memory.tensor(self._layout.slots[spec.name]), value)
+
+    def _spoil(self, slot: Slot, dtype: str) -> None:
+        if "float" in dtype:
+            value = bits(self._memory.tensor(slot))
+            value.fill_(UNWRITTEN[value.element_size()])
+        else:
+            self._memory.raw(slot).fill_(self._random.randrange(2, 255))
+
+    def _spoil_some(self, name: str, dtype: str) -> None:
+        """Spoil one element in a hundred, at places that nobody can know."""
+        value = self._bits(name)
+        generator = torch.Generator().manual_seed(self._random.getrandbits(40))
+        count = max(1, value.numel() // 100)
+        places = torch.randint(value.numel(), (count,), generator=generator)
+        index = torch.unravel_index(places, value.shape) if value.dim() else ()
+        if "float" in dtype:
+            value[index] = UNWRITTEN[value.element_size()]
+        else:
+            value[index] = 1 - value[index] if dtype == "bool" else value[index] ^ 0x55
+
+    def _spoil_scratch(self) -> None:
+        for name in self._scratch:
+            self._memory.raw(self._layout.slots[name]).fill_(GUARD_BYTE)
+
+    def _slots(self, suffix: str) -> dict[str, Slot]:
+        names = [arg.name for arg in self._spec.args] + self._scratch
+        slots = {name: self._layout.slots[name] for name in names}
+        return {**slots, **{name: self._layout.slots[name + suffix] for name in self._outputs}}
+
+    def _bits(self, name: str) -> torch.Tensor:
+        slot = self._layout.slots[name]
+        return bits(self._memory.tensor(slot))
+
+
+def write_tensor(place: torch.Tensor, value: torch.Tensor) -> None:
+    """Copy, writing elements that are repeated (stride 0) once."""
+    stored = tuple(slice(0, 1) if step == 0 else slice(None) for step in place.stride())
+    place[stored].copy_(value[stored])
+
+
+def slots_json(slots: dict[str, Slot]) -> list[dict[str, Any]]:
+    return [{**slot.to_json(), "name": name} for name, slot in slots.items()]

@@ -1,0 +1,170 @@
+"""The measure rung: how long eager and the program take, by turns, in the runner.
+
+Times are call times: both sides are called from Python with tensors, and allocate their outputs.
+The arguments go round over copies that together exceed twice the second-level caches. Between
+rounds the judge writes new values into them, and after each round it compares the results of the
+program's last timed call, whichever that was, with the right answer.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING, Any
+
+import psutil
+
+from agent.judge.arena import Layout, Wanted, lay_out
+from agent.judge.check import slots_json, write_tensor
+from agent.judge.report import describe
+from agent.judge.statistics import Ratio, median, ratio
+from agent.judge.tolerance import compare
+from agent.judge.verdict import Failure, Measured
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from agent.judge.arena import Memory
+    from agent.judge.cases import Cases
+    from agent.judge.check import Space
+    from agent.task import TargetSpec
+
+ALLOCATOR = "pages kept"
+LEAST = 15
+SCREEN_LEAST = 6
+MAX_COPIES = 1024
+# Share of all cores that others may use before a measurement counts for little.
+QUIET = 0.25
+_MANY_CASES, _FEW_CASES = 3, 2
+_FIRST_CASE = 10
+_KEPT_SAMPLES = 200
+
+
+def copies_needed(bytes_each: int, l2: int, cores: int) -> int:
+    """How many sets of arguments together exceed twice all second-level caches."""
+    return min(MAX_COPIES, 2 * l2 * cores // max(1, bytes_each) + 1)
+
+
+class Arguments:
+    """The cases of one round laid out in shared memory for the runner to copy from.
+
+    Args:
+        part: Which round: each has cases of its own.
+        large: Whether the arguments are so large that fewer cases must do.
+    """
+
+    def __init__(self, cases: Cases, space: Space, part: int, *, large: bool) -> None:
+        self._cases = cases
+        self._spec: TargetSpec = cases.reference.spec
+        self.count = _FEW_CASES if large else _MANY_CASES
+        self._layout = lay_out(
+            [
+                *(
+                    Wanted(f"{at}/{arg.name}", arg.dtype, arg.shape, arg.strides)
+                    for at in range(self.count)
+                    for arg in self._spec.args
+                ),
+                *(Wanted(o.name, o.dtype, o.shape, o.strides) for o in self._spec.outputs),
+            ]
+        )
+        self._memory: Memory = space(self._layout)
+        self._first = _FIRST_CASE + part * self.count
+
+    @property
+    def layout(self) -> Layout:
+        return self._layout
+
+    def write(self) -> None:
+        """The values of that round into shared memory."""
+        for at in range(self.count):
+            args = self._cases.arguments("normal", self._first + at)
+            for spec, value in zip(self._spec.args, args, strict=True):
+                place = self._memory.tensor(self._layout.slots[f"{at}/{spec.name}"])
+                write_tensor(place, value)
+
+    def fill_request(self, copies: int, *, fresh: bool) -> dict[str, Any]:
+        slots = self._layout.slots
+        cases = [
+            [slots[f"{at}/{arg.name}"].to_json() for arg in self._spec.args]
+            for at in range(self.count)
+        ]
+        return {"size": self._layout.size, "cases": cases, "copies": copies, "fresh": fresh}
+
+    def keep_request(self) -> dict[str, Any]:
+        names = [out.name for out in self._spec.outputs]
+        for name in names:
+            self._memory.raw(self._layout.slots[name]).fill_(0xFF)
+        slots = slots_json({name: self._layout.slots[name] for name in names})
+        return {"size": self._layout.size, "keep": slots}
+
+    def verify(self, copy: int) -> Failure | None:
+        """Compare what the last timed call on that copy of the arguments gave."""
+        case = self._cases.get("normal", self._first + copy % self.count)
+        for out, expected in zip(self._spec.outputs, case.answers, strict=True):
+            value = self._memory.tensor(self._layout.slots[out.name])
+            found = compare(value, expected)
+            if not found.ok:
+                wrong = describe(case, out, value, expected, found)
+                message = f"right when checked, wrong when timed: {wrong.message}"
+                return Failure("measure", "wrong-when-timed", message, wrong.evidence)
+        return None
+
+
+class Load:
+    """What other processes use of the cores, between two looks."""
+
+    def __init__(self, pids: Sequence[int]) -> None:
+        self._pids = [os.getpid(), *pids]
+        self._started = time.monotonic()
+        self._busy, self._own = self._look()
+
+    def _look(self) -> tuple[float, float]:
+        now = psutil.cpu_times()
+        busy = now.user + now.system + getattr(now, "steal", 0.0)
+        own = 0.0
+        for pid in self._pids:
+            try:
+                used = psutil.Process(pid).cpu_times()
+            except psutil.Error:
+                continue
+            own += used.user + used.system
+        return busy, own
+
+    def others(self) -> float:
+        """Share of all cores that others used since the start, 0 to 1."""
+        busy, own = self._look()
+        spent = (time.monotonic() - self._started) * (psutil.cpu_count() or 1)
+        return round(
+            max(0.0, min(1.0, (busy - self._busy - own + self._own) / max(spent, 1e-3))), 3
+        )
+
+
+def measured(
+    samples: Sequence[tuple[float, float]],
+    inner: int,
+    floor_ns: int,
+    machine: str,
+    others: float,
+    seconds: float,
+    failure: Failure | None,
+) -> Measured:
+    """Put the samples of all rounds together.
+
+    A time under the floor is a failure. While others use much of the machine nothing is claimed:
+    with a core gone, what uses all threads waits for the scheduler at each of their meetings, and
+    a slow program on one thread can look fast beside it.
+    """
+    found = ratio(samples) if samples else Ratio(0.0, 0.0, 0.0)
+    ns = round(median([pair[1] for pair in samples])) if samples else 0
+    eager_ns = round(median([pair[0] for pair in samples])) if samples else 0
+    if failure is None and samples and ns < floor_ns:
+        message = f"{ns} ns is faster than this machine can move the bytes ({floor_ns} ns)"
+        failure = Failure("measure", "below-floor", message, {"ns": ns, "floor_ns": floor_ns})
+    verdict = "" if failure is not None else found.verdict if others < QUIET else "UNSURE"
+    step = max(1, len(samples) // _KEPT_SAMPLES)
+    kept = tuple((round(first), round(second)) for first, second in samples[::step])
+    return Measured(
+        ns, eager_ns, found.value, found.low, found.high, kept, inner,
+        verdict, others, ALLOCATOR, machine,
+        round(seconds, 4), failure,
+    )  # fmt: skip

@@ -1,0 +1,99 @@
+"""Turns a wrong answer into evidence: where, what was expected, and what the pattern says."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from agent.judge.arena import UNWRITTEN, bits
+from agent.judge.tolerance import FloatAnswer
+from agent.judge.verdict import Failure
+
+if TYPE_CHECKING:
+    import torch
+
+    from agent.judge.cases import Case
+    from agent.judge.tolerance import Answer, Deviation
+    from agent.task import OutputSpec
+
+_SHOWN = 4
+
+
+def describe(
+    case: Case, out: OutputSpec, value: torch.Tensor, expected: Answer, found: Deviation
+) -> Failure:
+    """The failure for an output that differs from what is allowed."""
+    evidence: dict[str, Any] = {"family": case.family, "output": out.name, "shape": list(out.shape)}
+    if found.bad is None:
+        assert found.percentile is not None
+        at, ulps, limit = found.percentile
+        evidence |= {"percentile": round(100 * at), "ulps": ulps, "allowed_ulps": limit}
+        message = (
+            f"{out.name} is less exact than {out.dtype} arithmetic gives ({case.family} inputs): "
+            f"{100 * at:.0f} % of its errors are below {ulps:.3g} ulps, allowed {limit:.3g}"
+        )
+        return Failure("check", "imprecise", message, evidence)
+    flat = value.reshape(-1)
+    places = found.bad.nonzero()[:, 0]
+    shown = places[:_SHOWN].tolist()
+    right = expected.exact if isinstance(expected, FloatAnswer) else expected.answers[0]
+    evidence |= {
+        "bad": len(places),
+        "total": flat.numel(),
+        "first": index_of(shown[0], out.shape),
+        "expected": [_number(right[at]) for at in shown],
+        "got": [_number(flat[at]) for at in shown],
+        "pattern": _pattern(found.bad, flat, right, out),
+    }
+    if isinstance(expected, FloatAnswer):
+        evidence["allowed"] = [float(expected.allowed[at]) for at in shown]
+    message = (
+        f"{out.name} is wrong in {len(places)} of {flat.numel()} elements ({case.family} inputs; "
+        f"{evidence['pattern']}): at {evidence['first']} got {evidence['got'][0]}, "
+        f"expected {evidence['expected'][0]}"
+    )
+    return Failure("check", "wrong-answer", message, evidence)
+
+
+def index_of(flat: int, shape: tuple[int, ...]) -> list[int]:
+    """The position of the flat-th element, in logical order."""
+    index = []
+    for size in reversed(shape):
+        index.append(flat % size)
+        flat //= size
+    return index[::-1]
+
+
+def _number(value: torch.Tensor) -> float | int | str:
+    number = value.item()
+    if isinstance(number, float):
+        return float(f"{number:.9g}") if abs(number) < float("inf") else str(number)
+    return int(number)
+
+
+def _pattern(bad: torch.Tensor, flat: torch.Tensor, right: torch.Tensor, out: OutputSpec) -> str:
+    """One phrase for where the wrong elements are; the first that fits."""
+    wrong = flat[bad]
+    if flat.is_floating_point():
+        if bool((bits(wrong) == UNWRITTEN[wrong.element_size()]).all()):
+            return "never written" if bool(bad.all()) else "some elements never written"
+        nan = wrong.isnan()
+        if bool(nan.all()):
+            return "NaN where a number is expected"
+        if bool((right[bad].isnan() & ~nan).all()):
+            return "a number where NaN is expected"
+        if bool((wrong == 0).all()):
+            return "zero"
+    if bool(bad.all()):
+        return "everywhere"
+    width = out.shape[-1] if out.shape else 1
+    rows = bad.view(-1, max(1, width))
+    columns = rows.any(0).nonzero()[:, 0]
+    if width > 1 and int(columns[0]) > 0 and int(columns[-1]) == width - 1:
+        share = len(columns) / (width - int(columns[0]))
+        if share > 0.5 and int(columns[0]) >= width // 2:
+            return f"tail of the rows, from column {int(columns[0])}"
+    touched = rows.any(1)
+    if len(touched) > 1 and not bool(touched.all()) and float(rows[touched].double().mean()) > 0.5:
+        first = int(touched.nonzero()[0, 0])
+        return f"whole rows: {int(touched.sum())} of {len(touched)}, the first {first}"
+    return "scattered"

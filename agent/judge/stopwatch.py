@@ -1,0 +1,143 @@
+"""Takes times in the runner: two sides by turns, on arguments that are never those just used."""
+
+from __future__ import annotations
+
+import random
+import time
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from agent.judge.arena import torch_dtype
+from agent.judge.statistics import ratio
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    Call = Callable[..., tuple[torch.Tensor, ...]]
+
+# A sample shorter than this is mostly the clock and the scheduler.
+SAMPLE_NS = 100_000
+MAX_INNER = 2000
+MAX_PAIRS = 400
+# More than the budget is spent for the least number of pairs, but not more than this many times.
+_PATIENCE = 4.0
+_FEWEST = 6
+_NARROW, _ROUGH, _SLOW = 0.01, 0.1, 0.8
+_SCRATCH_ROOM = 64 << 20
+
+
+class Bench:
+    """Copies of the arguments, several cases by turns, so that neighbours always differ.
+
+    Their number is a multiple of the number of cases: going round, no call ever finds in a
+    freed output block the answer to the very arguments that it gets.
+    """
+
+    def __init__(self, cases: Sequence[Sequence[torch.Tensor]], copies: int) -> None:
+        self._cases = len(cases)
+        count = -(-copies // self._cases) * self._cases
+        self.copies = [
+            tuple(_own(value) for value in cases[at % self._cases]) for at in range(count)
+        ]
+        self._at = 0
+
+    def refill(self, cases: Sequence[Sequence[torch.Tensor]]) -> None:
+        """New values into the same tensors."""
+        for at, copy in enumerate(self.copies):
+            for mine, value in zip(copy, cases[at % self._cases], strict=True):
+                _stored(mine).copy_(_stored(value))
+
+    def compare(
+        self, sides: Sequence[Call], budget_s: float, least: int
+    ) -> tuple[dict[str, Any], tuple[torch.Tensor, ...], int]:
+        """Time the sides in pairs, the order within each by chance.
+
+        Args:
+            sides: Two functions of the arguments.
+            budget_s: When it is spent no pair follows, except for the least number.
+            least: Pairs to take at least, budget or not (within reason).
+
+        Returns:
+            ``samples`` (ns per call, a pair each), ``inner`` (calls in a sample); the last
+            results of the second side, and which copy of the arguments they belong to.
+        """
+        generator = random.Random(time.perf_counter_ns())
+        started = time.perf_counter_ns()
+        inner = self._inner(sides, budget_s)
+        samples: list[tuple[float, float]] = []
+        last: tuple[torch.Tensor, ...] = ()
+        copy = 0
+        while len(samples) < MAX_PAIRS:
+            spent = (time.perf_counter_ns() - started) / 1e9
+            if spent > budget_s and len(samples) >= (
+                least if spent < _PATIENCE * budget_s else _FEWEST
+            ):
+                break
+            if len(samples) >= least and len(samples) % 5 == 0:
+                now = ratio(samples)
+                # A program that is clearly slower need not be known so exactly.
+                narrow = _NARROW if now.high > _SLOW else _ROUGH
+                if now.high < now.low * (1.0 + narrow):
+                    break
+            taken = [0.0, 0.0]
+            order = (0, 1) if generator.random() < 0.5 else (1, 0)
+            for side in order:
+                taken[side], results = self._batch(sides[side], inner)
+                if side == 1:
+                    last, copy = results, (self._at - 1) % len(self.copies)
+                del results
+            samples.append((taken[0], taken[1]))
+        return {"samples": [list(pair) for pair in samples], "inner": inner}, last, copy
+
+    def _inner(self, sides: Sequence[Call], budget_s: float) -> int:
+        """Calls in a sample, from the faster side's time after warming up."""
+        fastest = 1e18
+        for side in sides:
+            self._batch(side, 1)
+            taken = [self._batch(side, 1)[0] for _ in range(3)]
+            if max(taken) < 1e6:
+                taken = [self._batch(side, 10)[0] for _ in range(3)]
+            fastest = min(fastest, *taken)
+        inner = max(1, min(MAX_INNER, round(SAMPLE_NS / max(1.0, fastest))))
+        held = max(getattr(side, "scratch_bytes", 0) for side in sides)
+        return max(1, min(inner, _SCRATCH_ROOM // max(1, held)))
+
+    def _batch(self, side: Call, calls: int) -> tuple[float, tuple[torch.Tensor, ...]]:
+        """Nanoseconds per call, and the last call's results."""
+        prepare = getattr(side, "prepare", None)
+        if prepare is not None:
+            prepare(calls)
+        chosen = [self.copies[(self._at + at) % len(self.copies)] for at in range(calls)]
+        self._at = (self._at + calls) % len(self.copies)
+        clock = time.perf_counter_ns
+        start = clock()
+        for args in chosen[:-1]:
+            side(*args)
+        results = side(*chosen[-1])
+        end = clock()
+        return (end - start) / calls, results
+
+
+def product_rate(dtype: str, size: int) -> float:
+    """Floating-point operations a second of ``torch.mm`` on square matrices, the best of five."""
+    left = torch.randn(size, size).to(torch_dtype(dtype))
+    right = torch.randn(size, size).to(torch_dtype(dtype))
+    torch.mm(left, right)
+    best = float("inf")
+    for _ in range(5):
+        start = time.perf_counter_ns()
+        torch.mm(left, right)
+        best = min(best, float(time.perf_counter_ns() - start))
+    return 2.0 * size**3 / best * 1e9
+
+
+def _stored(value: torch.Tensor) -> torch.Tensor:
+    """The elements that lie in memory once: repeated dimensions taken once."""
+    return value[tuple(slice(0, 1) if step == 0 else slice(None) for step in value.stride())]
+
+
+def _own(value: torch.Tensor) -> torch.Tensor:
+    stored = _stored(value)
+    fresh = torch.empty_strided(stored.shape, stored.stride(), dtype=value.dtype)
+    return fresh.copy_(stored).expand(value.shape)
