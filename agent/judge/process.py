@@ -51,6 +51,7 @@ def runner_environment(scratch: str) -> dict[str, str]:
         "HOME": scratch,
         "TMPDIR": scratch,
         "XDG_CACHE_HOME": scratch,
+        "USER": "runner",  # PyTorch names its cache after it and must not look into /etc/passwd
         "OMP_NUM_THREADS": str(_threads()),
         "PYTHONUNBUFFERED": "1",
         "PYTHONDONTWRITEBYTECODE": "1",

@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     from agent.task import TaskSource
 
 LOAD_S, CALIBRATE_S, WRITE_S, BUILD_S, CHECK_S, MEASURE_S = 120.0, 180.0, 60.0, 90.0, 120.0, 120.0
-_PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "CXX", "PYTHONPATH", "VIRTUAL_ENV",
-              "LD_LIBRARY_PATH", "OMP_NUM_THREADS", "TZ")  # fmt: skip
+_PASSED_ON = (
+    "PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TMPDIR", "CXX", "PYTHONPATH",
+    "VIRTUAL_ENV", "LD_LIBRARY_PATH", "OMP_NUM_THREADS", "TZ",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,10 +149,6 @@ class LocalWorkshop:
             return checked
         args["budget_ms"] = 900
         return await self._with_target(self._confirmer, target, "measure", args, MEASURE_S)
-
-    async def warm_confirmer(self) -> None:
-        """Start the confirming process ahead, while something else waits."""
-        await self._confirmer.start()
 
     async def close(self) -> None:
         for worker in [self._author, *self._builders, self._judge, self._confirmer]:
