@@ -54,7 +54,7 @@ def graphs(draw: st.DrawFn) -> tuple[str, str]:
             # Shapes that do not fit fall back to one operand.
             step = f"({step}) if {a}.shape == {b}.shape else {a} * 1.5"
         lines.append(f"    v{place} = {step}")
-    lines.append(f"    return v{count}.contiguous() + 0, v{count - 1}.sum()")
+    lines.append(f"    return v{count}.contiguous() + 0, v{count - 1}.abs().sum()")
     inputs = f"(torch.randn{shape}.{dtype}(), torch.randn({shape}[-1]).{dtype}())"
     return "\n".join(lines), inputs
 

@@ -1,0 +1,1 @@
+"""The command line and the screen. They reach the engine through the store alone."""

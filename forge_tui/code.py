@@ -1,0 +1,90 @@
+"""The Code and Log tabs: a program's source and plan with colours, and what was said about it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from forge_tui.detail import tuned_text
+from forge_tui.text import lines, one_line
+
+if TYPE_CHECKING:
+    from forge_tui.model import Detail
+    from forge_tui.view import Line
+
+MAX_HIGHLIGHT = 200_000
+_ROLES = (
+    ("Comment.Preproc", "code-pre"),
+    ("Comment", "code-comment"),
+    ("Keyword", "code-key"),
+    ("Literal.String", "code-text"),
+    ("Literal.Number", "code-number"),
+    ("Name.Function", "code-name"),
+    ("Name.Tag", "code-key"),
+)
+
+
+def code(detail: Detail) -> list[Line]:
+    """A program's plan and source, highlighted, with line numbers for the source."""
+    program = detail.program
+    if program is None:
+        return [(("nothing is written yet", "muted"),)]
+    out: list[Line] = []
+    for number, line in enumerate(highlight(program.source, program.language), 1):
+        out.append(((f"{number:>4}  ", "faint"), *line))
+    if program.plan.strip():
+        out += [(), (("      plan", "head"),)]
+        out += [(("      ", "faint"), *line) for line in highlight(program.plan, "toml")]
+    return out
+
+
+def highlight(text: str, language: str) -> list[Line]:
+    """The text as lines of coloured pieces; plain where it is too large to look at closely."""
+    plain = lines(text)
+    if sum(len(line) for line in plain) > MAX_HIGHLIGHT:
+        return [((line, "text"),) for line in plain]
+    from pygments.lexers import CppLexer, TOMLLexer  # type: ignore[import-untyped]
+
+    lexer = TOMLLexer(stripnl=False) if language == "toml" else CppLexer(stripnl=False)
+    out: list[Line] = []
+    current: list[tuple[str, str]] = []
+    for token, value in lexer.get_tokens("\n".join(plain)):
+        role = _role(str(token).removeprefix("Token."))
+        for index, part in enumerate(value.split("\n")):
+            if index:
+                out.append(tuple(current))
+                current = []
+            if part:
+                current.append((part, role))
+    if current:
+        out.append(tuple(current))
+    return out[: len(plain)]
+
+
+def _role(token: str) -> str:
+    for prefix, role in _ROLES:
+        if token.startswith(prefix):
+            return role
+    return "text"
+
+
+def log(detail: Detail) -> list[Line]:
+    """A node's streamed text and the compiler's words about its failed variants."""
+    out: list[Line] = []
+    channel = ""
+    for piece in detail.stream:
+        if piece.channel != channel:
+            channel = piece.channel
+            out.append(((one_line(channel, 20), "head"),))
+        out += [((line, "text"),) for line in lines(piece.text, 2_000)]
+    for variant in detail.variants:
+        if variant.state != "failed":
+            continue
+        tuned = tuned_text(variant)
+        rung = one_line(variant.rung or "?", 12)
+        head = f"{rung} failed" + (f" with {tuned}" if tuned else "")
+        out += [(), ((head, "head"),)] if out else [((head, "head"),)]
+        out += [((line, "warn"),) for line in lines(variant.reason or "", 50)]
+        text = (variant.evidence or {}).get("log")
+        if text:
+            out += [((line, "text"),) for line in lines(text, 2_000)]
+    return out or [(("nothing was logged", "muted"),)]

@@ -1,0 +1,198 @@
+"""What a viewer knows of a session: rows by id, counters and curves, brought up to date by updates.
+
+Pure: no textual, no I/O. The feed makes updates in its thread; the screen applies them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict, deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from forge_tui.series import Series
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from store.events import Event
+    from store.rows import (
+        Heartbeat,
+        NodeRow,
+        Program,
+        SessionRow,
+        StreamPiece,
+        TargetRow,
+        VariantRow,
+        VerdictRow,
+    )
+
+KEPT_EVENTS = 200
+STALE_S = 5.0
+ENGINE_UP = frozenset({"running", "pausing", "paused", "starting"})
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """What came since the last update.
+
+    Attributes:
+        state: The session's state as it must be shown (``crashed`` when its engine is gone).
+        nodes: New and changed nodes, in order of their ids.
+        events: New events, in order.
+        problem: Why the session cannot be read just now; empty when it can.
+    """
+
+    session: SessionRow | None
+    state: str
+    heartbeat: Heartbeat | None
+    targets: tuple[TargetRow, ...]
+    nodes: tuple[NodeRow, ...]
+    events: tuple[Event, ...]
+    micro_dollars: int
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """Everything about one node: its program, variants, verdicts and streamed text.
+
+    Attributes:
+        samples: How many pairs of times each verdict rests on, by the verdict's id.
+    """
+
+    node: NodeRow
+    program: Program | None
+    variants: tuple[VariantRow, ...]
+    verdicts: tuple[VerdictRow, ...]
+    stream: tuple[StreamPiece, ...]
+    samples: dict[int, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Model:
+    """A session as one viewer sees it.
+
+    Attributes:
+        series: For each target, its ended nodes in the order in which they ended.
+        stages: Seconds spent by stage over all ended nodes.
+        waiting: The verb of a command of this viewer that the engine has not answered.
+        starting: What an engine that this viewer starts is doing.
+    """
+
+    session: SessionRow | None = None
+    state: str = "opening"
+    heartbeat: Heartbeat | None = None
+    targets: dict[int, TargetRow] = field(default_factory=dict)
+    nodes: dict[int, NodeRow] = field(default_factory=dict)
+    counts: Counter[str] = field(default_factory=Counter)
+    series: dict[int, Series] = field(default_factory=dict)
+    stages: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
+    events: deque[Event] = field(default_factory=lambda: deque(maxlen=KEPT_EVENTS))
+    live: set[int] = field(default_factory=set)
+    micro_dollars: int = 0
+    problem: str = ""
+    waiting: str = ""
+    starting: str = ""
+
+    def apply(self, update: Update) -> None:
+        self.session = update.session or self.session
+        self.state = update.state
+        self.heartbeat = update.heartbeat or self.heartbeat
+        self.problem = update.problem
+        self.micro_dollars = update.micro_dollars
+        for target in update.targets:
+            self.targets[target.id] = target
+        self._take_nodes(update.nodes)
+        self.events.extend(update.events)
+
+    def _take_nodes(self, nodes: Iterable[NodeRow]) -> None:
+        ended: list[NodeRow] = []
+        for node in nodes:
+            before = self.nodes.get(node.id)
+            self.nodes[node.id] = node
+            if before is None:
+                self.counts[node.state] += 1
+            elif before.state != node.state:
+                self.counts[before.state] -= 1
+                self.counts[node.state] += 1
+            if node.state == "live":
+                self.live.add(node.id)
+            else:
+                self.live.discard(node.id)
+                if before is None or before.state == "live":
+                    ended.append(node)
+        for node in sorted(ended, key=lambda node: (node.finished_us or 0, node.id)):
+            if node.state != "dropped":
+                ratio = node.ratio if node.state == "scored" else None
+                self.series.setdefault(node.target, Series()).add(ratio)
+            for stage, seconds in (node.seconds or {}).items():
+                self.stages[stage] += seconds
+
+    # -- what follows from it ----------------------------------------------------------------------
+
+    @property
+    def working(self) -> bool:
+        """Whether an engine is at work, as far as this viewer knows."""
+        return self.state in ENGINE_UP
+
+    def doing(self, target: int | None = None, node: int | None = None) -> str:
+        """What the engine says it is doing, if that is about this target or node."""
+        told = self.heartbeat.doing if self.heartbeat and self.working else None
+        if not told or (target is not None and told.get("target") != target):
+            return ""
+        return "" if node is not None and told.get("node") != node else str(told.get("stage", ""))
+
+    @property
+    def total(self) -> int:
+        return len(self.nodes)
+
+    @property
+    def done(self) -> int:
+        return self.total - self.counts["live"]
+
+    @property
+    def active_s(self) -> float:
+        """How long the search has been running, pauses left out."""
+        last = self.events[-1].active_us if self.events else 0
+        beat = self.heartbeat.active_us if self.heartbeat else 0
+        return max(last, beat) / 1e6
+
+    def beat_age_s(self, now_us: int) -> float | None:
+        """Age of the heartbeat, for a session whose engine works; else None."""
+        if self.heartbeat is None or self.state not in {"running", "pausing", "paused"}:
+            return None
+        return max(0.0, (now_us - self.heartbeat.at_us) / 1e6)
+
+    def cap(self, name: str) -> float | None:
+        """A cap of the config (``nodes``, ``minutes``, ``dollars``), or None."""
+        value = self.session.config.get(name) if self.session else None
+        return float(value) if isinstance(value, int | float) and value > 0 else None
+
+    def best(self) -> TargetRow | None:
+        """The target with the best speedup so far."""
+        found = [target for target in self.targets.values() if target.best_ratio is not None]
+        return max(found, key=lambda target: target.best_ratio or 0.0) if found else None
+
+    def best_node(self, target: int) -> NodeRow | None:
+        row = self.targets.get(target)
+        return self.nodes.get(row.best_node) if row and row.best_node else None
+
+    def newest_live(self) -> int | None:
+        return max(self.live) if self.live else None
+
+    def pruned_by(self, node: int) -> int | None:
+        """The node whose closed branch this node lies in (itself, or an ancestor), or None."""
+        at: int | None = node
+        while at is not None and (row := self.nodes.get(at)) is not None:
+            if row.pruned:
+                return at
+            at = row.parent
+        return None
+
+    def branch(self, node: int) -> list[NodeRow]:
+        """A node and all that came from it, by primary parents."""
+        inside = {node}
+        for row in self.nodes.values():  # in order of ids, so a parent comes before its children
+            if row.parent in inside:
+                inside.add(row.id)
+        return [self.nodes[one] for one in sorted(inside) if one in self.nodes]

@@ -1,0 +1,289 @@
+"""A search as plain lines, for pipes, logs and terminals that can show no screen."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sqlite3
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from forge_tui import figures, words
+from forge_tui.feed import tidy
+from forge_tui.text import one_line, width
+from store import commands
+from store.errors import StoreError
+from store.lock import engine_alive
+from store.reading import SessionReader
+from store.sessions import liveness
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from pathlib import Path
+    from types import FrameType
+
+    from store.rows import NodeRow, TargetRow
+    from store.sessions import SessionInfo
+
+POLL_S = 0.2
+_QUIET = frozenset({"NodeStage", "CommandAnswered", "EngineStarted"})
+
+
+def table(rows: Sequence[Sequence[str]], right: Iterable[int] = ()) -> list[str]:
+    """Rows as aligned lines, two blanks between columns; the first row is the heading."""
+    sizes = [max(width(row[at]) for row in rows) for at in range(len(rows[0]))]
+    to_right = set(right)
+    out = []
+    for row in rows:
+        cells = []
+        for at, (text, size) in enumerate(zip(row, sizes, strict=True)):
+            space = " " * (size - width(text))
+            cells.append(space + text if at in to_right else text + space)
+        out.append("  ".join(cells).rstrip())
+    return out
+
+
+def as_json(value: Any) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False)
+
+
+def stamp(us: int | None) -> str | None:
+    """A UTC time of day as ISO 8601."""
+    return None if not us else datetime.fromtimestamp(us / 1e6, UTC).isoformat(timespec="seconds")
+
+
+# -- ls and status ---------------------------------------------------------------------------------
+
+
+def session_lines(infos: Sequence[SessionInfo], now_s: float) -> list[str]:
+    """``forge-tui ls`` for people."""
+    rows = [["session", "state", "nodes", "failed", "best", "cost", "age", "task"]]
+    for info in infos:
+        total = sum(info.counts.values())
+        best = f"{figures.speedup(info.best[0])} {one_line(info.best[1], 24)}" if info.best else "-"
+        age = figures.span(now_s - info.created_us / 1e6) if info.created_us else "-"
+        task = one_line(info.problem or info.task.replace("suite:", ""), 60)
+        rows.append(
+            [one_line(info.session, 40), info.state, str(total), str(info.counts.get("failed", 0)),
+             best, figures.dollars(info.micro_dollars), age, task]
+        )  # fmt: skip
+    return table(rows, right=(2, 3, 5, 6))
+
+
+def session_json(info: SessionInfo) -> dict[str, Any]:
+    best = {"speedup": info.best[0], "target": info.best[1]} if info.best else None
+    return {
+        "session": info.session, "name": info.name, "task": info.task, "state": info.state,
+        "created": stamp(info.created_us), "nodes": info.counts, "best": best,
+        "micro_dollars": info.micro_dollars, "problem": info.problem, "path": str(info.path),
+    }  # fmt: skip
+
+
+def status_json(path: Path) -> dict[str, Any]:
+    """``forge-tui status --json``."""
+    with SessionReader(path) as reader:
+        session, beat = reader.session(), reader.heartbeat()
+        nodes = {node.id: node for node in reader.nodes()}
+        targets = [_target_json(target, nodes) for target in reader.targets()]
+        alive = engine_alive(path)
+        age = time.time() - beat.at_us / 1e6 if beat else None
+        return {
+            "session": session.session, "name": session.name, "task": session.task,
+            "state": liveness(session, path), "created": stamp(session.created_us),
+            "stop_reason": session.stop_reason or "", "config": session.config,
+            "engine": {"alive": alive, "pid": beat.pid if beat and alive else None,
+                       "heartbeat_age_s": round(age, 1) if age is not None and alive else None},
+            "active_s": round(_active_s(reader), 1), "nodes": reader.node_counts(),
+            "micro_dollars": reader.micro_dollars(), "targets": targets, "path": str(path),
+        }  # fmt: skip
+
+
+def _target_json(target: TargetRow, nodes: dict[int, NodeRow]) -> dict[str, Any]:
+    best = nodes.get(target.best_node or 0)
+    mine = [node for node in nodes.values() if node.target == target.id]
+    return {
+        "name": target.name, "state": target.state, "reason": target.reason or "",
+        "eager_ns": target.eager_ns, "sol_ns": target.sol_ns, "nodes": len(mine),
+        "failed": sum(1 for node in mine if node.state == "failed"),
+        "best": None if best is None else {
+            "node": best.id, "title": best.title, "speedup": best.ratio, "low": best.low,
+            "high": best.high, "time_ns": best.time_ns, "sol_fraction": best.sol_fraction,
+            "outcome": best.outcome, "confirmed": best.confirmed,
+        },
+    }  # fmt: skip
+
+
+def _active_s(reader: SessionReader) -> float:
+    beat, last = reader.heartbeat(), reader.last_events(1)
+    return max(beat.active_us if beat else 0, last[0].active_us if last else 0) / 1e6
+
+
+def status_lines(path: Path) -> list[str]:
+    """``forge-tui status`` for people."""
+    with SessionReader(path) as reader:
+        session, beat = reader.session(), reader.heartbeat()
+        state = liveness(session, path)
+        counts = reader.node_counts()
+        doing = [f"{count} {name}" for name, count in sorted(counts.items()) if count]
+        minutes = session.config.get("minutes")
+        cap = f" of {figures.clock(minutes * 60)}" if isinstance(minutes, int | float) else ""
+        facts = [
+            ("session", session.session),
+            ("task", one_line(session.task, 200)),
+            ("state", _state_words(state, session.stop_reason, beat.at_us if beat else 0)),
+            ("nodes", f"{sum(counts.values())}" + (f" ({', '.join(doing)})" if doing else "")),
+            ("time", figures.clock(_active_s(reader)) + cap),
+            ("cost", figures.dollars(reader.micro_dollars())),
+        ]
+        lines = [f"{name:<9}{text}" for name, text in facts]
+        targets = result_rows(reader)
+    return [*lines, "", *table(targets, right=(1, 2, 3, 5, 6))] if len(targets) > 1 else lines
+
+
+def _state_words(state: str, reason: str | None, beat_us: int) -> str:
+    if state == "crashed":
+        return "crashed: its engine is gone; take it up with `forge-tui resume`"
+    if state in {"running", "pausing", "paused"}:
+        age = time.time() - beat_us / 1e6
+        return f"{state}, no heartbeat for {figures.span(age)}" if age > 5 else state
+    return f"{state}: {one_line(reason, 200)}" if reason else state
+
+
+# -- results ---------------------------------------------------------------------------------------
+
+
+def result_rows(reader: SessionReader) -> list[list[str]]:
+    """The final table: one row per target, with a heading."""
+    nodes = {node.id: node for node in reader.nodes()}
+    rows = [["target", "nodes", "failed", "speedup", "95 % interval", "time", "SOL", "verdict"]]
+    for target in reader.targets():
+        mine = [node for node in nodes.values() if node.target == target.id]
+        best = nodes.get(target.best_node or 0)
+        failed = sum(1 for node in mine if node.state == "failed")
+        row = [one_line(target.name, 40), str(len(mine)), str(failed)]
+        rows.append([*row, *_figures(reader, target, best)])
+    return rows
+
+
+def _figures(reader: SessionReader, target: TargetRow, best: NodeRow | None) -> list[str]:
+    """Speedup, interval, time, % of SOL and verdict of a target's best, as last judged."""
+    if best is None:
+        return ["-", "-", "-", "-", words.target_verdict(target, None)]
+    judged = [verdict for verdict in reader.verdicts(best.id) if verdict.confirm]
+    last = judged[-1] if judged and best.confirmed == 1 else None
+    found = last or best
+    sol = target.sol_ns / found.time_ns if target.sol_ns and found.time_ns else None
+    return [
+        figures.speedup(found.ratio), figures.interval(found.low, found.high) or "-",
+        figures.time_of(found.time_ns), figures.percent(sol),
+        words.target_verdict(target, best, last.outcome if last else ""),
+    ]  # fmt: skip
+
+
+def shortfall(reader: SessionReader, every_target_judged: bool) -> str:
+    """Why the job was not done; empty when it was."""
+    session, targets = reader.session(), reader.targets()
+    if session.state != "finished":
+        reason = f": {one_line(session.stop_reason, 300)}" if session.stop_reason else ""
+        return f"the search did not finish, it is {session.state}{reason}"
+    refused = [target for target in targets if target.state == "refused"]
+    if refused:
+        first = refused[0]
+        return f"{one_line(first.name, 60)} was refused: {one_line(first.reason or '', 300)}"
+    wanted = len(session.config.get("tasks") or [])
+    if len(targets) < wanted:
+        return f"only {len(targets)} of {wanted} targets were taken up"
+    judged = {node.target for node in reader.nodes() if node.state == "scored"}
+    missing = [target.name for target in targets if target.id not in judged]
+    if every_target_judged and (missing or not targets):
+        return f"no program was judged for {', '.join(one_line(name, 40) for name in missing)}"
+    return ""
+
+
+# -- following -------------------------------------------------------------------------------------
+
+
+class Interrupted(Exception):
+    """Ctrl-C, SIGTERM or a hang-up arrived while following."""
+
+
+def follow(path: Path, *, stop_on_signal: bool, every_target_judged: bool = False) -> int:
+    """Print progress until the engine ends, then the final table; return the exit code.
+
+    With ``stop_on_signal``, Ctrl-C or SIGTERM asks the engine to stop in order, waits for it, and
+    the code is 130; without it they only end the following.
+    """
+    restore = _signals_raise()
+    try:
+        try:
+            _print_until_end(path, 0)
+        except Interrupted:
+            restore()
+            if stop_on_signal:
+                _stop_in_order(path)
+            else:
+                click.echo("the search goes on; watch it with `forge-tui attach`", err=True)
+            return 130
+    finally:
+        restore()
+        tidy(path)
+    with SessionReader(path) as reader:
+        click.echo("")
+        for line in table(result_rows(reader), right=(1, 2, 3, 5, 6)):
+            click.echo(line)
+        reason = shortfall(reader, every_target_judged)
+        if liveness(reader.session(), path) == "crashed":
+            reason = "the engine is gone before the search was done"
+    if reason:
+        click.echo(f"error: {reason}", err=True)
+    return 1 if reason else 0
+
+
+def _signals_raise() -> Callable[[], None]:
+    """Let SIGINT and SIGTERM raise ``Interrupted``; returns what puts the old handlers back."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise Interrupted
+
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(number, interrupt) for number in numbers]
+
+    def restore() -> None:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)
+
+    return restore
+
+
+def _print_until_end(path: Path, seq: int) -> int:
+    """Print events past ``seq`` until no engine is alive; return the last one's number."""
+    with SessionReader(path) as reader:
+        while True:
+            alive = engine_alive(path)
+            targets = {target.id: target for target in reader.targets()}
+            for event in reader.events(seq):
+                seq = event.seq
+                said = None if event.kind in _QUIET else words.event_line(event, targets)
+                if said is not None:
+                    click.echo(f"{figures.clock(event.active_us / 1e6):>7}  {said[0]}")
+            if not alive:
+                return seq
+            time.sleep(POLL_S)
+
+
+def _stop_in_order(path: Path, patience_s: float = 60.0) -> None:
+    """Ask the engine to stop and wait for its end; a second signal gives up waiting."""
+    click.echo("stopping: work in hand is dropped, everything is saved", err=True)
+    try:
+        commands.send(path, "stop")
+    except (StoreError, sqlite3.Error) as error:
+        click.echo(f"error: {getattr(error, 'message', error)}", err=True)
+        return
+    end = time.monotonic() + patience_s
+    while engine_alive(path) and time.monotonic() < end:
+        time.sleep(POLL_S)
+    if engine_alive(path):
+        click.echo("the engine has not stopped yet; see `forge-tui status`", err=True)

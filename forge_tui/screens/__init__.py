@@ -1,0 +1,1 @@
+"""Screens: watch, and the small ones over it."""

@@ -1,0 +1,79 @@
+"""What the commands start from: defaults of a search, the demo, and what this terminal can do."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+from forge_tui.glyphs import ASCII, UNICODE, Glyphs
+
+DEFAULTS: dict[str, Any] = {
+    "tasks": [],
+    "device": "cpu",
+    "nodes": 24,
+    "minutes": 10.0,
+    "patience": 10,
+    "sol_stop": 0.95,
+    "seed": 0,
+    "writers": ["drafter"],
+    "demo": False,
+}
+DEMO: dict[str, Any] = {
+    **DEFAULTS,
+    "tasks": ["suite:softmax", "suite:layer_norm", "suite:rmsnorm", "suite:silu_mul"],
+    "nodes": 8,
+    "minutes": 1.4,
+    "patience": 6,
+    "demo": True,
+}
+
+_KNOWN_TERMS = (
+    "xterm", "screen", "tmux", "linux", "rxvt", "vt1", "vt2", "alacritty", "kitty", "foot",
+    "wezterm", "ghostty", "konsole", "gnome", "st-", "eterm", "iterm", "ansi", "contour", "putty",
+    "cygwin", "mintty", "rio", "sun-color",
+)  # fmt: skip
+
+
+def why_plain() -> str:
+    """Why the screen cannot be shown on this terminal; empty when it can."""
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return "no terminal"
+    term = os.environ.get("TERM", "")
+    if term in {"", "dumb", "unknown"} or not (term == "st" or _known(term)):
+        return f"TERM={term or '(not set)'} cannot show a screen"
+    return ""
+
+
+def _known(term: str) -> bool:
+    if term.lower().startswith(_KNOWN_TERMS):
+        return True
+    try:
+        import curses
+
+        curses.setupterm(term, 1)
+    except (ImportError, curses.error):
+        return False
+    return True
+
+
+def utf8_locale() -> bool:
+    """Whether the locale of the environment is UTF-8 (an unset one is what Python made of it)."""
+    for name in ("LC_ALL", "LC_CTYPE", "LANG"):
+        if value := os.environ.get(name):
+            return "utf8" in value.lower().replace("-", "")
+    return True
+
+
+def glyphs(ascii_only: bool) -> Glyphs:
+    """The alphabet for this terminal; the Linux console's font lacks most signs."""
+    plain = ascii_only or not utf8_locale() or os.environ.get("TERM", "") == "linux"
+    return ASCII if plain else UNICODE
+
+
+def sixteen_colours() -> bool:
+    """Whether the terminal has only its 16 named colours."""
+    if os.environ.get("COLORTERM", "").strip().lower() in {"truecolor", "24bit"}:
+        return False
+    term = os.environ.get("TERM", "")
+    return "256" not in term and "kitty" not in term

@@ -1,0 +1,203 @@
+"""States and events in words: each with a role that the theme gives a colour, and a glyph."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from forge_tui import figures
+from forge_tui.text import one_line
+
+if TYPE_CHECKING:
+    from forge_tui.glyphs import Glyphs
+    from store.events import Event
+    from store.rows import NodeRow, TargetRow
+
+OUTCOMES = {"FASTER": "faster", "SAME": "same", "SLOWER": "slower", "UNSURE": "unsure"}
+ENDED = frozenset({"stopped", "finished", "failed"})
+
+
+def node_word(node: NodeRow, pruned: bool = False) -> tuple[str, str]:
+    """A node's state: (word, role)."""
+    if pruned and node.state != "live":
+        return "pruned", "faint"
+    if node.state == "live":
+        return one_line(node.stage or "queued", 12), "live"
+    if node.state == "scored":
+        if node.confirmed == 1:
+            return "confirmed", "good"
+        if node.confirmed == -1:
+            return "not held", "bad"
+        word = OUTCOMES.get(node.outcome or "", "scored")
+        return word, {"faster": "good", "slower": "muted", "same": "text"}.get(word, "warn")
+    if node.state == "dropped":
+        return "dropped", "faint"
+    return "failed", "bad"
+
+
+def node_glyph(node: NodeRow, glyphs: Glyphs, *, pruned: bool, best: bool) -> str:
+    if pruned and node.state != "live":
+        return glyphs.pruned
+    if node.state == "live":
+        return glyphs.queued if node.stage == "queued" else glyphs.live
+    if node.state != "scored":
+        return glyphs.failed
+    if best:
+        return glyphs.best
+    if node.confirmed == -1:
+        return glyphs.failed
+    return {
+        "FASTER": glyphs.faster,
+        "SAME": glyphs.same,
+        "SLOWER": glyphs.slower,
+    }.get(node.outcome or "", glyphs.unsure)
+
+
+def target_word(target: TargetRow, measuring: bool = True) -> tuple[str, str]:
+    """A target's state: (word, role); ``measuring`` says that its baselines are in work now."""
+    if target.state == "refused":
+        return "refused", "bad"
+    if target.confirmed == 1:
+        return "confirmed", "good"
+    if target.confirmed == -1:
+        return "not held", "bad"
+    if target.state == "closed":
+        return "closed", "muted"
+    if target.eager_ns:
+        return "open", "live"
+    return ("measuring", "live") if measuring else ("waiting", "muted")
+
+
+def target_glyph(word: str, glyphs: Glyphs) -> str:
+    return {
+        "waiting": glyphs.queued,
+        "refused": glyphs.failed,
+        "not held": glyphs.failed,
+        "confirmed": glyphs.done,
+        "closed": glyphs.stopped,
+    }.get(word, glyphs.live)
+
+
+def session_state(state: str, glyphs: Glyphs) -> tuple[str, str]:
+    """A session's state: (glyph, role)."""
+    return {
+        "running": (glyphs.live, "good"),
+        "starting": (glyphs.queued, "live"),
+        "opening": (glyphs.queued, "muted"),
+        "new": (glyphs.queued, "muted"),
+        "pausing": (glyphs.paused, "warn"),
+        "paused": (glyphs.paused, "warn"),
+        "stopped": (glyphs.stopped, "muted"),
+        "finished": (glyphs.done, "good"),
+        "failed": (glyphs.failed, "bad"),
+        "crashed": (glyphs.failed, "bad"),
+        "damaged": (glyphs.failed, "bad"),
+    }.get(state, (glyphs.unsure, "warn"))
+
+
+def target_verdict(target: TargetRow, best: NodeRow | None, outcome: str = "") -> str:
+    """A target's result for the final table; ``outcome`` is that of the last judging, if known."""
+    if target.state == "refused":
+        return f"refused: {one_line(target.reason or '', 120)}"
+    if best is None:
+        if target.state == "closed" and target.reason:
+            return f"closed: {one_line(target.reason, 120)}"
+        return "no program stands" if target.eager_ns else "not measured"
+    outcome = outcome or best.outcome or "UNSURE"
+    how = {1: " confirmed", -1: ", not confirmed when judged again"}.get(best.confirmed, "")
+    return outcome + (how or (", not confirmed yet" if outcome == "FASTER" else ""))
+
+
+def event_line(event: Event, targets: dict[int, TargetRow]) -> tuple[str, str] | None:
+    """An event as one line: (text, role); None for kinds that are not worth one."""
+    make = _SENTENCES.get(event.kind)
+    if make is None:
+        return None
+    text, role = make(event.payload)
+    row = targets.get(event.target)
+    where = one_line(row.name, 40) if row else ""
+    if event.node:
+        where = f"{where} #{event.node}".strip()
+    elif event.kind in {"TargetAdded", "TargetRefused"}:
+        where = ""  # the sentence begins with the name
+    return one_line(f"{where}: {text}" if where else text, 400), role
+
+
+def _told(role: str, template: str, *names: str) -> Any:
+    """A sentence from fields of the payload, each made one line."""
+
+    def make(payload: dict[str, Any]) -> tuple[str, str]:
+        return template.format(*(one_line(payload.get(name, ""), 200) for name in names)), role
+
+    return make
+
+
+def _judged(payload: dict[str, Any]) -> tuple[str, str]:
+    outcome = str(payload.get("outcome", ""))
+    ratio = figures.speedup(payload.get("ratio"))
+    spread = figures.interval(payload.get("low"), payload.get("high"))
+    role = {"FASTER": "good", "SLOWER": "muted"}.get(outcome, "text")
+    return f"{OUTCOMES.get(outcome, 'judged')}, {ratio} {spread}".rstrip(), role
+
+
+def _improved(payload: dict[str, Any]) -> tuple[str, str]:
+    ratio, time_ns = payload.get("ratio"), payload.get("time_ns")
+    return f"new best, {figures.speedup(ratio)} in {figures.time_of(time_ns)}", "best"
+
+
+def _confirmed(payload: dict[str, Any]) -> tuple[str, str]:
+    if payload.get("ok"):
+        spread = figures.interval(payload.get("low"), payload.get("high"))
+        return f"confirmed, {figures.speedup(payload.get('ratio'))} {spread}", "good"
+    return f"did not hold when judged again: {one_line(payload.get('reason', ''), 200)}", "bad"
+
+
+def _measured(payload: dict[str, Any]) -> tuple[str, str]:
+    eager, sol = payload.get("eager_ns"), payload.get("sol_ns")
+    limit = f", speed of light {figures.time_of(sol)}" if sol else ""
+    return f"eager takes {figures.time_of(eager)}{limit}", "text"
+
+
+def _pruned(payload: dict[str, Any]) -> tuple[str, str]:
+    return f"branch closed, {figures.count_of(int(payload.get('nodes', 0)), 'node')}", "muted"
+
+
+def _unpruned(payload: dict[str, Any]) -> tuple[str, str]:
+    return f"branch open again, {figures.count_of(int(payload.get('nodes', 0)), 'node')}", "muted"
+
+
+def _answered(payload: dict[str, Any]) -> tuple[str, str]:
+    verb, ok = one_line(payload.get("verb", ""), 20), bool(payload.get("ok"))
+    answer = one_line(payload.get("answer", ""), 300)
+    return f"{verb}: {answer}" if ok else f"{verb} was refused: {answer}", "text" if ok else "bad"
+
+
+def _noted(payload: dict[str, Any]) -> tuple[str, str]:
+    role = {"warning": "warn", "error": "bad"}.get(str(payload.get("level")), "text")
+    return one_line(payload.get("text", ""), 300), role
+
+
+_SENTENCES: dict[str, Any] = {
+    "EngineStarted": _told("muted", "engine {0} started on {1}", "version", "host"),
+    "EngineStopped": _told("muted", "engine stopped, {0}: {1}", "state", "reason"),
+    "SearchPausing": _told("warn", "pausing: work in hand finishes"),
+    "SearchPaused": _told("warn", "paused: the clock stands still"),
+    "SearchResumed": _told("text", "the search goes on"),
+    "BudgetChanged": _told("text", "a cap was changed"),
+    "BudgetReached": _told("warn", "the cap on {0} is reached", "which"),
+    "TargetAdded": _told("text", "{0} is accepted", "name"),
+    "TargetRefused": _told("bad", "{0} is refused: {1}", "name", "message"),
+    "TargetMeasured": _measured,
+    "TargetClosed": _told("muted", "closed: {0}", "reason"),
+    "NodeRequeued": _told("muted", "taken up again: {0}", "reason"),
+    "NodeStage": _told("muted", "{0}", "stage"),
+    "NodeScored": _judged,
+    "NodeFailed": _told("bad", "failed at {0}: {1}", "rung", "reason"),
+    "NodeDropped": _told("muted", "dropped: {0}", "reason"),
+    "NodeConfirmed": _confirmed,
+    "BestImproved": _improved,
+    "BestWithdrawn": _told("warn", "best withdrawn: {0}", "reason"),
+    "BranchPruned": _pruned,
+    "BranchUnpruned": _unpruned,
+    "CommandAnswered": _answered,
+    "Noted": _noted,
+}
