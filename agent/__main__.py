@@ -68,6 +68,12 @@ async def _live(engine: Any, workshop: Any) -> int:
         say({"started": True, "pid": os.getpid()})
         _hang_up()
         state = await engine.run()
+    except Exception as error:
+        # No orderly end: viewers see a crash, and what was in work is taken up at the next start.
+        if not isinstance(error, ForgeError):
+            text = f"the engine failed: {type(error).__name__}: {error}"[:500]
+            engine.say("Noted", level="error", text=text)
+        raise
     finally:
         await workshop.close()
     return 0 if state in ("finished", "stopped") else 1

@@ -10,6 +10,7 @@ import asyncio
 import os
 import socket
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from agent.asks import ASKS
@@ -28,7 +29,7 @@ from store import VERSION
 from store.sessions import ACTIVE
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Coroutine
 
     from agent.program import Program
     from agent.workers.workshop import Workshop
@@ -155,33 +156,30 @@ class Engine:
             if not self.going:
                 await self._hold()
                 continue
+            step = self._next_step()
+            if step is None:
+                return await self._finish("every target is closed")
             if self._caps.minutes_left(self._clock.us()) <= 0:
                 spent, cap = self._clock.us() / 60e6, float(self._caps.minutes)
                 self.say("BudgetReached", which="minutes", spent=spent, cap=cap)
                 return await self._finish(f"the time is up: {cap:g} minutes")
-            step = self._next_step()
-            if step is None:
-                return await self._finish("every target is closed")
-            await self._guarded(step)
+            await self._guarded(step())
         return "stopped", self._stopping
 
-    def _next_step(self) -> Any:
-        """The next thing to do, as a coroutine; None when nothing is left."""
+    def _next_step(self) -> Callable[[], Coroutine[Any, Any, None]] | None:
+        """What the search does next; None when every target is closed."""
         if self._unfinished:
-            return self._take_up(self._unfinished.pop(0))
+            return self._take_up
         target_id = next_target(
             {id_: target.progress for id_, target in self.targets.items() if target.open},
             self._policy.first_drafts,
         )
         if target_id is None:
-            waiting = self._unconfirmed()
-            return None if waiting is None else self._confirm(waiting)
+            return None
         target = self.targets[target_id]
-        if not target.measured:
-            return self._calibrate(target)
-        return self._extend(target)
+        return partial(self._extend if target.measured else self._calibrate, target)
 
-    async def _guarded(self, step: Any) -> None:
+    async def _guarded(self, step: Coroutine[Any, Any, None]) -> None:
         """Run one step as a task, so that a stop or a prune can end it."""
         self._work = asyncio.create_task(step)
         try:
@@ -265,7 +263,7 @@ class Engine:
         target.tree.add(node, choice.parent, choice.action)
         target.progress.nodes += 1
         self._remember(target, node, proposal.schedule)
-        await self._do(target, node, None, proposal.schedule)
+        await self._do(target, node, None, proposal)
 
     @staticmethod
     def _remember(target: Target, node: int, schedule: dict[str, Any] | None) -> None:
@@ -273,8 +271,9 @@ class Engine:
             target.schedules[node] = schedule
             target.tried.add(str(schedule["key"]))
 
-    async def _take_up(self, lost: Unfinished) -> None:
+    async def _take_up(self) -> None:
         """Work on a node again that was in work when an earlier engine ended."""
+        lost = self._unfinished.pop(0)
         target = self.targets[lost.target]
         if self._died and lost.attempts >= MAX_ATTEMPTS:
             reason = f"the engine died {lost.attempts} times while at work on it"
@@ -282,19 +281,19 @@ class Engine:
             return
         reason = "its engine died" if self._died else "its engine was stopped"
         self.say("NodeRequeued", target=target.id, node=lost.node, reason=reason, died=self._died)
-        schedule = target.schedules.get(lost.node)
-        if lost.program is None and schedule is None:
+        proposal = None
+        if lost.program is None:
             ask = self._ask(target, Choice(lost.action, lost.parent))
-            proposal = await self._workshop.propose(target.id, ask)
-            if isinstance(proposal, Exhausted):
-                self._drop(target, lost.node, proposal.why)
+            found = await self._workshop.propose(target.id, ask)
+            if isinstance(found, Exhausted):
+                self._drop(target, lost.node, found.why)
                 return
-            schedule = proposal.schedule
-            self._remember(target, lost.node, schedule)
-        await self._do(target, lost.node, lost.program, schedule)
+            proposal = found
+            self._remember(target, lost.node, found.schedule)
+        await self._do(target, lost.node, lost.program, proposal)
 
     async def _do(
-        self, target: Target, node: int, program: Program | None, schedule: dict[str, Any] | None
+        self, target: Target, node: int, program: Program | None, proposal: Proposal | None
     ) -> None:
         def on_stage(stage: str) -> None:
             self._session.active_us = self._clock.us()
@@ -304,7 +303,7 @@ class Engine:
         work = NodeWork(
             self._session, self._workshop, target, node, self._facts, self._leased, on_stage
         )
-        outcome = await work.run(program, schedule)
+        outcome = await work.run(program, proposal)
         self._ended(target, node, outcome, work.seconds)
 
     def _ended(
@@ -370,6 +369,9 @@ class Engine:
     async def _finish(self, reason: str) -> tuple[str, str]:
         """Confirm what claims to be a win, then end."""
         while not self._stopping and (target := self._unconfirmed()) is not None:
+            if not self.going:
+                await self._hold()
+                continue
             await self._guarded(self._confirm(target))
         return ("stopped", self._stopping) if self._stopping else ("finished", reason)
 

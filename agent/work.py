@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from agent.search.target import Target
-    from agent.workers.workshop import Workshop
+    from agent.workers.workshop import Proposal, Workshop
     from store.writing import SessionWriter
 
 TUNE_SECONDS = 4.0
@@ -109,9 +109,7 @@ class NodeWork:
 
     # -- the way -----------------------------------------------------------------------------------
 
-    async def run(
-        self, program: Program | None, schedule: dict[str, Any] | None
-    ) -> Scored | Failed:
+    async def run(self, program: Program | None, proposal: Proposal | None) -> Scored | Failed:
         """From the writer's answer (or a program written before) to a verdict or a failure.
 
         Raises:
@@ -119,12 +117,13 @@ class NodeWork:
         """
         try:
             if program is None:
-                program = await self._write(schedule)
+                program = await self._write(proposal)
             return await self._judge(program)
         except _Refused as refused:
             return refused.failed
 
-    async def _write(self, schedule: dict[str, Any] | None) -> Program:
+    async def _write(self, proposal: Proposal | None) -> Program:
+        schedule = proposal.schedule if proposal else None
         with self._stage("writing"):
             request = {"schedule": schedule}
             try:
@@ -141,7 +140,7 @@ class NodeWork:
                 "ProgramWritten",
                 program=program.key,
                 language=program.language,
-                title=program.title,
+                title=proposal.title if proposal else program.title,
                 schedule=schedule,
             )
         return program

@@ -103,7 +103,7 @@ def start_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @main.command()
 @start_options
 def demo(headless: bool, **options: Any) -> None:
-    """Search four operators of the suite for a minute and a half.
+    """Search four operators of the suite, in about a minute and a half.
 
     Without a terminal it prints progress and a final table, and exits with 0 only if every
     operator was searched.
@@ -123,7 +123,8 @@ def demo(headless: bool, **options: Any) -> None:
 )  # fmt: skip
 @click.option(
     "--minutes", type=click.FloatRange(0, min_open=True), default=DEFAULTS["minutes"],
-    show_default=True, help="Minutes of search, at most; pauses do not count.",
+    show_default=True,
+    help="Minutes of search, at most; pauses and the confirmations at the end do not count.",
 )  # fmt: skip
 @click.option(
     "--patience", type=click.IntRange(1), default=DEFAULTS["patience"], show_default=True,

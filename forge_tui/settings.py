@@ -22,8 +22,8 @@ DEFAULTS: dict[str, Any] = {
 DEMO: dict[str, Any] = {
     **DEFAULTS,
     "tasks": ["suite:softmax", "suite:layer_norm", "suite:rmsnorm", "suite:silu_mul"],
-    "nodes": 8,
-    "minutes": 1.4,
+    "nodes": 5,
+    "minutes": 0.9,
     "patience": 6,
     "demo": True,
 }

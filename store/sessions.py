@@ -46,9 +46,7 @@ class SessionInfo:
     problem: str = ""
 
 
-def create(
-    task: str, config: dict[str, Any], home: Path | None = None, *, name: str = ""
-) -> Path:
+def create(task: str, config: dict[str, Any], home: Path | None = None, *, name: str = "") -> Path:
     """Make a session for a task and return its file; ``name`` is what its id begins with.
 
     Raises:

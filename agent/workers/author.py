@@ -37,7 +37,9 @@ def propose(args: dict[str, Any]) -> dict[str, Any]:
     schedule = _schedule(drafter, args, set(args["tried"]))
     if schedule is None:
         return {"exhausted": "every schedule that follows from this one was tried"}
-    return {"schedule": {**schedule.to_json(), "key": schedule.key}, "title": schedule.title}
+    parent = args["parent_schedule"]
+    title = schedule.title if parent is None else schedule.title_after(_plain(parent))
+    return {"schedule": {**schedule.to_json(), "key": schedule.key}, "title": title}
 
 
 def write(args: dict[str, Any]) -> dict[str, Any]:

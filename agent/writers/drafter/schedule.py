@@ -87,6 +87,15 @@ class Schedule:
         words = [_WORDS[name, getattr(self, name)] for name in FIELDS]
         return ", ".join(word for word in words if word)
 
+    def title_after(self, parent: Schedule) -> str:
+        """One line for people who look at the parent's too: what is different."""
+        changed = [name for name in FIELDS if getattr(self, name) != getattr(parent, name)]
+        words = [
+            _WORDS[name, getattr(self, name)] or f"no {_WORDS[name, getattr(parent, name)]}"
+            for name in changed
+        ]
+        return ", ".join(words) or self.title
+
     def to_json(self) -> dict[str, str]:
         return asdict(self)
 
