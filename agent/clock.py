@@ -12,6 +12,10 @@ class ActiveClock:
         self._past_us = past_us
         self._since_ns: int | None = None
 
+    @property
+    def running(self) -> bool:
+        return self._since_ns is not None
+
     def go(self) -> None:
         if self._since_ns is None:
             self._since_ns = time.monotonic_ns()

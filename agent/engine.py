@@ -192,13 +192,15 @@ class Engine:
             self._work, self.working_on = None, 0
 
     async def _hold(self) -> None:
+        counting = self._clock.running
         self._clock.halt()
         self._doing = {"stage": "paused"}
         self.say("SearchPaused")
         while not self.going and not self._stopping:
             self._wake.clear()
             await self._wake.wait()
-        self._clock.go()
+        if counting:
+            self._clock.go()
 
     async def _calibrate(self, target: Target) -> None:
         self._doing = {"stage": "measuring eager", "target": target.id}
@@ -367,7 +369,8 @@ class Engine:
         self.settle_best(target)
 
     async def _finish(self, reason: str) -> tuple[str, str]:
-        """Confirm what claims to be a win, then end."""
+        """Confirm what claims to be a win, then end; this is no search, so it is not counted."""
+        self._clock.halt()
         while not self._stopping and (target := self._unconfirmed()) is not None:
             if not self.going:
                 await self._hold()

@@ -20,14 +20,14 @@ FIELDS_BY_PROMISE = (
     "keep", "walk", "store", "passes", "launches", "vector", "threads", "divide",
 )  # fmt: skip
 _WORDS = {
-    ("launches", "rows"): "one row at a time",
+    ("launches", "rows"): "",
     ("launches", "chunks"): "rows cut into chunks, one launch a step",
     ("passes", "two"): "",
     ("passes", "one"): "statistics in one pass over blocks",
     ("keep", "recompute"): "",
     ("keep", "row"): "values kept in a thread's row",
     ("keep", "output"): "values kept in the output row",
-    ("vector", "simd"): "omp simd",
+    ("vector", "simd"): "",
     ("vector", "lanes"): "explicit lanes",
     ("vector", "auto"): "left to the vectoriser",
     ("threads", "static"): "",
@@ -85,13 +85,13 @@ class Schedule:
     def title(self) -> str:
         """One line for people."""
         words = [_WORDS[name, getattr(self, name)] for name in FIELDS]
-        return ", ".join(word for word in words if word)
+        return ", ".join(word for word in words if word) or "one row at a time"
 
     def title_after(self, parent: Schedule) -> str:
         """One line for people who look at the parent's too: what is different."""
         changed = [name for name in FIELDS if getattr(self, name) != getattr(parent, name)]
         words = [
-            _WORDS[name, getattr(self, name)] or f"no {_WORDS[name, getattr(parent, name)]}"
+            _WORDS[name, getattr(self, name)] or f"without {_WORDS[name, getattr(parent, name)]}"
             for name in changed
         ]
         return ", ".join(words) or self.title
