@@ -60,12 +60,14 @@ def create(task: str, config: dict[str, Any], home: Path | None = None, *, name:
     suffix = "".join(secrets.choice(_ALPHABET) for _ in range(4))
     session = f"{slug or 'session'}-{suffix}"
     path = folder / f"{session}{SUFFIX}"
-    database = open_database(path)
+    unfinished = folder / f".{session}.new"  # nobody must find it before it is a session
+    database = open_database(unfinished)
     with database.atomic():
         payload = {"session": session, "name": slug or "session", "task": task, "config": config}
         append_event(database.conn, "SessionCreated", payload)
     fold_back(database.conn)
     database.close()
+    unfinished.rename(path)
     return path
 
 
@@ -81,11 +83,13 @@ def find(name: str | None, home: Path | None = None) -> Path:
     Raises:
         SessionNotFound: None, or several, answer to the name.
     """
-    if name is not None and (SUFFIX in name or "/" in name):
+    if name is not None and (name.endswith(SUFFIX) or "/" in name):
         path = Path(name).expanduser().absolute()
-        if not path.is_file():
+        if path.is_file():
+            return path
+        if "/" in name:
             raise SessionNotFound(f"no session file {name}", "list the sessions: forge-tui ls")
-        return path
+        name = name.removesuffix(SUFFIX)
     there = paths(home)
     if not there:
         raise SessionNotFound(

@@ -1,13 +1,17 @@
-"""What all tests share: a data folder of their own."""
+"""What all tests share: a data folder of their own, and one thread each."""
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+# Tests run side by side; OpenMP threads that wait for a core take ten times as long.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 @pytest.fixture

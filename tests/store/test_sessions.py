@@ -208,7 +208,7 @@ def test_find_by_beginning_and_newest() -> None:
     first, second = create("suite:softmax", {}), create("suite:softmax", {})
     assert find(None) == second
     assert find(first.name.removesuffix(".forge.db")) == first
-    assert find(str(first)) == first
+    assert find(first.name) == find(str(first)) == first
     with pytest.raises(SessionNotFound, match="several"):
         find("soft")
     with pytest.raises(SessionNotFound):
