@@ -11,6 +11,7 @@ import asyncio
 import json
 import os
 import signal
+import sqlite3
 import sys
 import traceback
 from pathlib import Path
@@ -43,7 +44,7 @@ def search(path: Path) -> int:
     from store.lease import DeviceLease
     from store.paths import log_path
     from store.reading import SessionReader
-    from store.writing import SessionWriter
+    from store.writing import SessionWriter, explain
 
     session = SessionWriter(path)
     try:
@@ -55,6 +56,9 @@ def search(path: Path) -> int:
         lease = DeviceLease(home, "cpu")
         engine = Engine(session, row, workshop, facts, lease)
         return asyncio.run(_live(engine, workshop))
+    except sqlite3.Error as error:
+        traceback.print_exc()
+        raise explain(path, error) from None
     finally:
         session.close()
 
@@ -70,7 +74,7 @@ async def _live(engine: Any, workshop: Any) -> int:
         state = await engine.run()
     except Exception as error:
         # No orderly end: viewers see a crash, and what was in work is taken up at the next start.
-        if not isinstance(error, ForgeError):
+        if not isinstance(error, ForgeError | StoreError | sqlite3.Error):
             text = f"the engine failed: {type(error).__name__}: {error}"[:500]
             engine.say("Noted", level="error", text=text)
         raise

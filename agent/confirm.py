@@ -24,8 +24,8 @@ async def confirm_best(
     target: Target,
     facts: dict[str, int],
     lease: Callable[[], AbstractAsyncContextManager[None]],
-) -> bool:
-    """Judge a target's best node again and record whether it held.
+) -> str:
+    """Judge a target's best node again, record whether it held, and return the outcome.
 
     The winner of many noisy measurements looks better than it is; what is reported as a win is this
     second measurement, paired against eager anew.
@@ -57,14 +57,16 @@ async def confirm_best(
             "NodeConfirmed", **at, variant=variant.id, ok=False, outcome="FAILED", ratio=0.0,
             low=0.0, high=0.0, reason=str(answer["failure"]["message"])[:500],
         )  # fmt: skip
-        return False
+        return "FAILED"
     again = record_verdict(
         session, target, node, variant.id, program.key, variant.tuned, answer, [], confirm=True
     )
     held = again.outcome == "FASTER"
     reason = "" if held else f"measured again it is {again.outcome}"
+    if again.outcome == "UNSURE":
+        reason = "the machine was too busy to tell"
     session.emit(
         "NodeConfirmed", **at, variant=variant.id, ok=held, outcome=again.outcome,
         ratio=again.ratio, low=again.low, high=again.high, reason=reason,
     )  # fmt: skip
-    return held
+    return again.outcome

@@ -76,6 +76,7 @@ class Engine:
         self._clock = ActiveClock(session.active_us)
         self._stopping = ""
         self._work: asyncio.Task[None] | None = None
+        self._ticker: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
         self._doing: dict[str, Any] = {"stage": "starting"}
         self._unfinished: list[Unfinished] = []
@@ -140,7 +141,8 @@ class Engine:
     async def run(self) -> str:
         """Search until there is a reason to stop; returns the session's last state."""
         self._clock.go()
-        ticker = asyncio.create_task(self._tick())
+        self._answer()  # what was asked while no engine was at work comes before the first choice
+        self._ticker = ticker = asyncio.create_task(self._tick())
         try:
             state, reason = await self._search()
         except MachineError as error:
@@ -183,6 +185,12 @@ class Engine:
         """Run one step as a task, so that a stop or a prune can end it."""
         self._work = asyncio.create_task(step)
         try:
+            if self._ticker is not None:
+                await asyncio.wait({self._work, self._ticker}, return_when="FIRST_COMPLETED")
+                if self._ticker.done() and not self._work.done():
+                    self._work.cancel()
+                    await asyncio.wait({self._work})
+                    self._ticker.result()
             await self._work
         except asyncio.CancelledError:
             current = asyncio.current_task()
@@ -198,7 +206,12 @@ class Engine:
         self.say("SearchPaused")
         while not self.going and not self._stopping:
             self._wake.clear()
-            await self._wake.wait()
+            waiting = asyncio.create_task(self._wake.wait())
+            ticker = self._ticker or waiting
+            await asyncio.wait({waiting, ticker}, return_when="FIRST_COMPLETED")
+            waiting.cancel()
+            if ticker is not waiting and ticker.done():
+                ticker.result()
         if counting:
             self._clock.go()
 
@@ -220,10 +233,12 @@ class Engine:
             floor_ns=found["floor_ns"], baselines={"eager": found["eager_ns"]},
             detail=dict(found.get("detail") or {}),
         )  # fmt: skip
-        if (others := float((found.get("detail") or {}).get("others", 0.0))) >= BUSY:
+        others = float((found.get("detail") or {}).get("others", 0.0))
+        target.measured_busy = others >= BUSY
+        if target.measured_busy:
             text = f"other programs use {others:.0%} of the machine: times are uncertain"
             self.say("Noted", target=target.id, level="warning", text=text)
-        if why := hopeless(target.progress):
+        elif why := hopeless(target.progress):
             self._close(target, *why)
 
     def _close(self, target: Target, code: str, reason: str) -> None:
@@ -233,10 +248,21 @@ class Engine:
     async def _extend(self, target: Target) -> None:
         """One more node for a target, or the target closed when nothing can be added."""
         if why := closing(target.progress, self._caps):
+            if why[0] == "sol" and target.measured_busy:
+                # The speed of light was measured while others used the machine: look again.
+                await self._calibrate(target)
+                target.measured_busy = False
+                return
             self._close(target, *why)
             return
         while (choice := self._policy.choose(target.tree)) is not None:
-            proposal = await self._workshop.propose(target.id, self._ask(target, choice))
+            try:
+                proposal = await self._workshop.propose(target.id, self._ask(target, choice))
+            except MachineError:
+                raise
+            except ForgeError as error:
+                self._close(target, error.code, f"nothing more can be drafted: {error.message}")
+                return
             if isinstance(proposal, Proposal):
                 await self._new_node(target, choice, proposal)
                 return
@@ -286,7 +312,13 @@ class Engine:
         proposal = None
         if lost.program is None:
             ask = self._ask(target, Choice(lost.action, lost.parent))
-            found = await self._workshop.propose(target.id, ask)
+            try:
+                found = await self._workshop.propose(target.id, ask)
+            except MachineError:
+                raise
+            except ForgeError as error:
+                self._ended(target, lost.node, Failed("read", error.code, error.message, {}), {})
+                return
             if isinstance(found, Exhausted):
                 self._drop(target, lost.node, found.why)
                 return
@@ -331,7 +363,7 @@ class Engine:
                 sol_fraction=target.progress.sol_fraction(outcome.ratio), reward=reward,
                 seconds=seconds,
             )  # fmt: skip
-            if target.best is None or outcome.low > target.scored[target.best].low:
+            if target.may_lead(outcome):
                 self.settle_best(target)
 
     def settle_best(self, target: Target) -> None:
@@ -354,7 +386,7 @@ class Engine:
         """A target whose best claims to be faster and has not been confirmed."""
         for target in self.targets.values():
             best = target.best
-            if best is None or best in target.confirmed:
+            if best is None or best in target.confirmed or best in target.unsure:
                 continue
             if target.scored[best].claims_win:
                 return target
@@ -364,8 +396,11 @@ class Engine:
         best = target.best or 0
         self.working_on = best
         self._doing = {"stage": "confirming", "node": best, "target": target.id}
-        held = await confirm_best(self._session, self._workshop, target, self._facts, self._leased)
-        (target.confirmed if held else target.refused).add(best)
+        outcome = await confirm_best(
+            self._session, self._workshop, target, self._facts, self._leased
+        )
+        kept = {"FASTER": target.confirmed, "UNSURE": target.unsure}
+        kept.get(outcome, target.refused).add(best)
         self.settle_best(target)
 
     async def _finish(self, reason: str) -> tuple[str, str]:
@@ -421,15 +456,18 @@ class Engine:
         finally:
             self._lease.give_back()
 
+    def _answer(self) -> None:
+        for command, verb, args in self._session.new_commands():
+            ask = ASKS.get(verb)
+            ok, answer = ask(self, args) if ask else (False, f"unknown command {verb}"[:100])
+            self._session.active_us = self._clock.us()
+            self._session.answer(command, verb, ok, answer, self.working_on)
+
     async def _tick(self) -> None:
         """Answer commands each quarter of a second; beat each second."""
         turn = 0
         while True:
-            for command, verb, args in self._session.new_commands():
-                ask = ASKS.get(verb)
-                ok, answer = ask(self, args) if ask else (False, f"unknown command {verb}"[:100])
-                self._session.active_us = self._clock.us()
-                self._session.answer(command, verb, ok, answer, self.working_on)
+            self._answer()
             if turn % 4 == 0:
                 self._session.active_us = self._clock.us()
                 self._session.beat(os.getpid(), self._doing, load_sample())

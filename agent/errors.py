@@ -80,6 +80,17 @@ class WorkerError(ForgeError):
     """A worker process died, ran past its time, or answered nonsense."""
 
 
+def describe(error: BaseException, limit: int = 300) -> str:
+    """An error of foreign code for a message: its type and text in one bounded, printable line."""
+    try:
+        text = str(error)
+    except BaseException:  # noqa: BLE001 - its own __str__ may do anything
+        text = "(its text cannot be had)"
+    shown = f"{type(error).__name__[:80]}: {text[: 4 * limit]}"
+    clean = " ".join("".join(c if c.isprintable() else " " for c in shown).split())
+    return clean if len(clean) <= limit else clean[: limit - 1] + "…"
+
+
 _TYPES = {
     kind.__name__: kind
     for kind in (ForgeError, TaskError, ProgramError, BuildError, MachineError, WorkerError)

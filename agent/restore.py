@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from agent.errors import ForgeError
 from agent.program import Program, read_program
 from agent.search.budget import Progress
 from agent.search.target import Scored, Target
 from agent.task import TargetSpec, TaskSource
+from store.errors import SessionDamaged
 from store.reading import SessionReader
 
 if TYPE_CHECKING:
@@ -29,8 +31,22 @@ class Unfinished:
 
 
 def restore(session: SessionWriter) -> tuple[dict[int, Target], list[Unfinished]]:
-    """Targets with their trees, from the rows; and the nodes to take up again, oldest first."""
-    reader = SessionReader(session.path, session.conn)
+    """Targets with their trees, from the rows; and the nodes to take up again, oldest first.
+
+    Raises:
+        SessionDamaged: The rows do not fit together.
+    """
+    try:
+        return _restore(SessionReader(session.path, session.conn))
+    except (KeyError, TypeError, ValueError, AttributeError, ForgeError) as error:
+        shown = "".join(char if char.isprintable() else "?" for char in str(error))[:200]
+        raise SessionDamaged(
+            f"{session.path.name} cannot be taken up: {shown}",
+            "it can still be watched; start a new search to go on",
+        ) from None
+
+
+def _restore(reader: SessionReader) -> tuple[dict[int, Target], list[Unfinished]]:
     targets = {row.id: _target(row) for row in reader.targets() if row.state != "refused"}
     rows = [row for row in reader.nodes() if row.target in targets]
     for row in rows:

@@ -130,7 +130,9 @@ class NodeWork:
                 reply = await self._workshop.write(self._target.id, request)
                 self._session.stream(self._node, "model", reply)
                 program = parse_reply(reply, "cpp")
-            except ProgramError as error:
+            except MachineError:
+                raise
+            except ForgeError as error:
                 raise _Refused(Failed("read", error.code, error.message, {})) from None
         with self._session.together():
             self._session.store_program(

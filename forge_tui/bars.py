@@ -67,7 +67,8 @@ def curve(screen: WatchScreen, cells: int, height: int, glyphs: Glyphs) -> list[
     sol = target.eager_ns / target.sol_ns if target.eager_ns and target.sol_ns else None
     cap = int(model.cap("nodes") or 0)
     series = model.series.get(target.id) or Series()
-    return plot.curve(series, sol, cells - 1, height, glyphs, cap)
+    best = model.best_node(target.id)
+    return plot.curve(series, sol, cells - 1, height, glyphs, cap, best.ratio if best else None)
 
 
 def tabs(screen: WatchScreen, cells: int, glyphs: Glyphs) -> Line:
@@ -91,7 +92,8 @@ def newest(screen: WatchScreen, cells: int, height: int, glyphs: Glyphs) -> list
     """The newest events, newest last, with the search's clock."""
     lines: list[Line] = []
     for event in reversed(screen.model.events):
-        if event.kind == "NodeStage":
+        # What a command did is an event of its own; only a refusal needs its answer told.
+        if event.kind == "NodeStage" or (event.kind == "CommandAnswered" and event.payload["ok"]):
             continue
         said = words.event_line(event, screen.model.targets)
         if said is None:

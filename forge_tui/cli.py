@@ -217,11 +217,19 @@ def _watch(
 def attach(session: str | None, read_only: bool, no_mouse: bool, ascii_only: bool) -> None:
     """Watch a session, running or not."""
     path = sessions.find(session)
+    _readable(path)
     why = why_plain()
     if why:
         _attach_plain(path, why)
         return
     _watch(path, follow=False, no_mouse=no_mouse, ascii_only=ascii_only, read_only=read_only)
+
+
+def _readable(path: Path) -> None:
+    """Raise StoreError for a file that no screen could show."""
+    from store.reading import SessionReader
+
+    SessionReader(path).close()
 
 
 def _attach_plain(path: Path, why: str) -> None:
@@ -265,6 +273,42 @@ def status(session: str | None, as_json: bool) -> None:
         click.echo(line)
 
 
+@main.command(short_help="Print a program: its source and launch plan.")
+@click.argument("session")
+@click.argument("node", type=int, required=False)
+def code(session: str, node: int | None) -> None:
+    """Print a program: its source and launch plan, of NODE or of the best.
+
+    It is printed as a writer hands it in: one block of source and one of TOML.
+    """
+    from forge_tui.plain import best_nodes, program_text
+
+    path = sessions.find(session)
+    if node is None:
+        best = best_nodes(path)
+        if not best:
+            raise Refused(f"{_id(path)} has no best program yet", "name a node")
+        if len(best) > 1:
+            named = ", ".join(f"{target} {number}" for target, number in best)
+            raise Refused(f"{_id(path)} has several targets: name a node", f"the best: {named}")
+        node = best[0][1]
+    text = program_text(path, node)
+    if text is None:
+        raise Refused(
+            f"{_id(path)} has no program of node {node}", f"see them: forge-tui attach {_id(path)}"
+        )
+    click.echo(text)
+
+
+@main.command()
+def suite() -> None:
+    """List the operators that suite:NAME can name."""
+    from forge_tui.plain import suite_lines
+
+    for line in suite_lines():
+        click.echo(line)
+
+
 # -- steering --------------------------------------------------------------------------------------
 
 
@@ -285,15 +329,25 @@ def _ask(path: Path, verb: str, **args: int) -> None:
     click.echo(text or f"{verb}: done")
 
 
+def _has_pending(path: Path) -> bool:
+    """Whether somebody asked for something that no engine has answered."""
+    from store.reading import SessionReader
+
+    with SessionReader(path) as reader:
+        return bool(reader.pending_commands())
+
+
 def _need_engine(path: Path) -> None:
     if not engine_alive(path):
         state = sessions.inspect(path).state
+        goes_on = state in {"stopped", "crashed", "failed", "new"}
         raise Refused(
-            f"nothing runs: {_id(path)} is {state}", f"take it up: forge-tui resume {_id(path)}"
+            f"nothing runs: {_id(path)} is {state}",
+            f"take it up: forge-tui resume {_id(path)}" if goes_on else "",
         )
 
 
-@main.command()
+@main.command(short_help="Pause a search; `resume` goes on.")
 @SESSION
 def pause(session: str | None) -> None:
     """Pause a search: work in hand finishes, nothing new starts, the clock stands still."""
@@ -302,23 +356,28 @@ def pause(session: str | None) -> None:
     _ask(path, "pause")
 
 
-@main.command()
+@main.command(short_help="Go on with a paused, stopped or crashed search.")
 @SESSION
 def resume(session: str | None) -> None:
     """Go on with a paused search, or start an engine for a stopped or crashed one."""
     path = sessions.find(session)
+    info = sessions.inspect(path)
     if engine_alive(path):
-        state = sessions.inspect(path).state
-        if state not in {"paused", "pausing"}:
-            click.echo(f"{_id(path)} is {state} already")
+        if info.state not in {"paused", "pausing"}:
+            click.echo(f"{_id(path)} is {info.state} already")
             return
         _ask(path, "resume")
         return
+    if info.state == "finished" and not _has_pending(path):
+        raise Refused(
+            f"{_id(path)} is finished: there is nothing left to resume",
+            f"search longer in a new session: forge-tui run {info.task} --minutes 30 --nodes 50",
+        )
     launch(path, lambda stage: click.echo(f"{stage} ...", err=True))
     click.echo(f"{_id(path)} runs; watch it: forge-tui attach {_id(path)}")
 
 
-@main.command()
+@main.command(short_help="Stop a search with everything saved.")
 @SESSION
 def stop(session: str | None) -> None:
     """Stop a search with everything saved; `resume` takes it up again."""
@@ -334,7 +393,9 @@ def _branch(session: str, node: int, verb: str) -> None:
     path = sessions.find(session)
     with SessionReader(path) as reader:
         if reader.node(node) is None:
-            raise Refused(f"{_id(path)} has no node {node}", "see the numbers: forge-tui attach")
+            raise Refused(
+                f"{_id(path)} has no node {node}", f"see the numbers: forge-tui attach {_id(path)}"
+            )
     if engine_alive(path):
         _ask(path, verb, node=node)
         return
@@ -366,6 +427,8 @@ def rm(names: tuple[str, ...], yes: bool) -> None:
     paths = [sessions.find(name) for name in names]
     for path in paths:
         info = sessions.inspect(path)
+        if engine_alive(path):
+            raise Refused(f"{_id(path)} is at work", f"stop it first: forge-tui stop {_id(path)}")
         if not yes:
             if not sys.stdin.isatty():
                 raise click.UsageError("there is nobody to ask: say --yes to delete")

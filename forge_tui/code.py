@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from forge_tui.detail import tuned_text
-from forge_tui.text import lines, one_line
+from forge_tui.text import clip, lines, one_line, width
 
 if TYPE_CHECKING:
     from forge_tui.model import Detail
     from forge_tui.view import Line
 
 MAX_HIGHLIGHT = 200_000
+INDENT = " " * 8
 _ROLES = (
     ("Comment.Preproc", "code-pre"),
     ("Comment", "code-comment"),
@@ -34,6 +35,27 @@ def code(detail: Detail) -> list[Line]:
     if program.plan.strip():
         out += [(), (("      plan", "head"),)]
         out += [(("      ", "faint"), *line) for line in highlight(program.plan, "toml")]
+    return out
+
+
+def folded(source: list[Line], cells: int) -> list[Line]:
+    """The lines with those too wide for ``cells`` cells going on, indented, in the next."""
+    out: list[Line] = []
+    for line in source:
+        if sum(width(text) for text, _ in line) <= cells or cells < 2 * len(INDENT):
+            out.append(line)
+            continue
+        room, current = cells, list[tuple[str, str]]()
+        for whole, role in line:
+            text = whole
+            while width(text) > room:
+                head = clip(text, room, "") if room > 0 else ""
+                current.append((head, role))
+                out.append(tuple(current))
+                text, room, current = text[len(head) :], cells - len(INDENT), [(INDENT, "faint")]
+            current.append((text, role))
+            room -= width(text)
+        out.append(tuple(current))
     return out
 
 
@@ -74,7 +96,8 @@ def log(detail: Detail) -> list[Line]:
     for piece in detail.stream:
         if piece.channel != channel:
             channel = piece.channel
-            out.append(((one_line(channel, 20), "head"),))
+            by = detail.node.model or detail.node.writer if channel == "model" else channel
+            out.append(((one_line(by, 40), "head"),))
         out += [((line, "text"),) for line in lines(piece.text, 2_000)]
     for variant in detail.variants:
         if variant.state != "failed":

@@ -55,6 +55,7 @@ def curve(
     rows: int,
     glyphs: Glyphs,
     cap: int = 0,
+    stands: float | None = None,
 ) -> list[Line]:
     """The plot as ``rows`` lines of ``cells`` cells.
 
@@ -62,6 +63,7 @@ def curve(
         series: A target's nodes in the order in which they ended.
         sol: The speedup that the speed of light would be, or None.
         cap: How many nodes the target may have, 0 if not known.
+        stands: The best that counts now, if known: one that led may have been pruned or refused.
     """
     size = cells - LABEL - 1
     marks = series.all()
@@ -81,7 +83,7 @@ def curve(
     plot = Scale(low, min(high, _MOST), rows - 1)
     dealt = columns(marks, size, cap)
     grid, roles = _paint(dealt, plot, size, sol if show_sol else None, glyphs)
-    labels = _labels(plot, best if good else None, sol if show_sol else None)
+    labels = _labels(plot, stands or (best if good else None), sol if show_sol else None)
     lines: list[Line] = []
     for y in range(plot.rows):
         text, role = labels.get(y, ("", "muted"))

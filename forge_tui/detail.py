@@ -28,7 +28,7 @@ def summary(detail: Detail, model: Model, cells: int, glyphs: Glyphs) -> list[Li
     node = detail.node
     target = model.targets.get(node.target)
     out = _heading(node, model, cells)
-    out += _result(detail, target, cells)
+    out += _result(detail, target, cells, model.working)
     out.append(())
     out += _ladder(detail, cells, glyphs)
     if len(detail.variants) > 1 or any(v.tuned for v in detail.variants):
@@ -63,7 +63,7 @@ def _heading(node: NodeRow, model: Model, cells: int) -> list[Line]:
     ]
 
 
-def _result(detail: Detail, target: TargetRow | None, cells: int) -> list[Line]:
+def _result(detail: Detail, target: TargetRow | None, cells: int, working: bool) -> list[Line]:
     node = detail.node
     word, role = words.node_word(node)
     if node.state == "failed":
@@ -73,22 +73,22 @@ def _result(detail: Detail, target: TargetRow | None, cells: int) -> list[Line]:
     if node.state == "dropped":
         return [(), (("dropped: ", role), (one_line(node.reason or "", cells), "text"))]
     if node.state != "scored":
-        return [(), ((f"{word} now", role),)]
-    # What holds is the last judging: that of the confirmation, if there was one.
+        text = f"{word} now" if working else f"unfinished: the engine ended at {word}"
+        return [(), ((text, role if working else "warn"),)]
     last = _verdict(detail, confirm=node.confirmed == 1)
-    found = last or node
     first: Line = (
-        (f"{figures.speedup(found.ratio)} ", "best" if role == "good" else "strong"),
-        (figures.interval(found.low, found.high) + " ", "muted"),
+        (f"{figures.speedup(node.ratio)} ", "best" if role == "good" else "strong"),
+        (figures.interval(node.low, node.high) + " ", "muted"),
+        ("against eager (95 %), ", "muted"),
+        ("not confirmed: " if node.confirmed == -1 else "", role),
         (f"{word}", role),
-        (" against eager (95 %)", "muted"),
     )
     eager = last.eager_ns if last else target.eager_ns if target else None
-    parts = [f"{figures.time_of(found.time_ns)}"]
+    parts = [f"{figures.time_of(node.time_ns)}"]
     if eager:
         parts.append(f"eager {figures.time_of(eager)}")
-    if target and target.sol_ns and found.time_ns:
-        parts.append(f"{figures.percent(target.sol_ns / found.time_ns)} of speed of light")
+    if node.sol_fraction:
+        parts.append(f"{figures.percent(node.sol_fraction)} of speed of light")
     return [(), cut(first, cells), ((clip("   ".join(parts), cells), "text"),)]
 
 
@@ -166,7 +166,7 @@ def _check_text(detail: Detail, state: str) -> str:
     if not families:
         return ""
     passed = sum(1 for family in families if family.get("ok") is not False)
-    return f"{passed} of {figures.count_of(len(families), 'family', 'families')} of inputs pass"
+    return f"{passed} of {figures.count_of(len(families), 'set')} of inputs pass"
 
 
 def _measure_text(detail: Detail, state: str) -> str:

@@ -157,7 +157,8 @@ class Feed:
         try:
             last = reader.last_seq()
             session, beat = reader.session(), reader.heartbeat()
-            targets, nodes = reader.targets(self._rev), reader.nodes(self._rev)
+            targets = reader.targets(self._rev)
+            nodes = [reader.standing(node) for node in reader.nodes(self._rev)]
             behind = min(last - self._rev, KEPT_EVENTS)
             events = reader.last_events(behind) if behind > 0 else []
             micro_dollars = reader.micro_dollars()
@@ -176,9 +177,10 @@ class Feed:
         if number <= 0:
             self._seen = None
             return
-        node = reader.node(number)
-        if node is None:
+        row = reader.node(number)
+        if row is None:
             return
+        node = reader.standing(row)
         (last_piece,) = reader.conn.execute(
             "SELECT max(id) FROM streams WHERE node = ?", [number]
         ).fetchone()

@@ -142,6 +142,12 @@ class Model:
             return ""
         return "" if node is not None and told.get("node") != node else str(told.get("stage", ""))
 
+    def target_stage(self, target: int) -> str:
+        """``measuring`` while its baselines are in work, ``ended`` once all is done, or nothing."""
+        if self.doing(target=target).startswith("measuring"):
+            return "measuring"
+        return "ended" if self.state == "finished" else ""
+
     @property
     def total(self) -> int:
         return len(self.nodes)
@@ -168,10 +174,10 @@ class Model:
         value = self.session.config.get(name) if self.session else None
         return float(value) if isinstance(value, int | float) and value > 0 else None
 
-    def best(self) -> TargetRow | None:
-        """The target with the best speedup so far."""
-        found = [target for target in self.targets.values() if target.best_ratio is not None]
-        return max(found, key=lambda target: target.best_ratio or 0.0) if found else None
+    def best(self) -> tuple[float, int] | None:
+        """The best speedup so far over all targets, and its node."""
+        found = [node for node in map(self.best_node, self.targets) if node and node.ratio]
+        return max(((node.ratio or 0.0, node.id) for node in found), default=None)
 
     def best_node(self, target: int) -> NodeRow | None:
         row = self.targets.get(target)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def target_summary(target: TargetRow, model: Model, cells: int, glyphs: Glyphs) -> list[Line]:
     """A target's page: its arguments, baselines and limits."""
-    word, role = words.target_word(target)
+    word, role = words.target_word(target, model.target_stage(target.id))
     out: list[Line] = [((one_line(target.name, cells), "strong"),), ((word, role),)]
     if target.reason:
         out += wrapped(one_line(target.reason, 600), "text", cells)
@@ -28,7 +28,7 @@ def target_summary(target: TargetRow, model: Model, cells: int, glyphs: Glyphs) 
     best = model.best_node(target.id)
     if best is not None:
         spread = figures.interval(best.low, best.high)
-        text = f"best   {figures.speedup(target.best_ratio)} {spread}  #{best.id}"
+        text = f"best   {figures.speedup(best.ratio)} {spread}  #{best.id}"
         out += [(), ((clip(f"{text} {one_line(best.title, 80)}", cells), "best"),)]
     if target.eager_ns:
         out += [(), *_limits(target, best, cells)]
@@ -49,20 +49,21 @@ def target_summary(target: TargetRow, model: Model, cells: int, glyphs: Glyphs) 
 
 
 def _limits(target: TargetRow, best: NodeRow | None, cells: int) -> list[Line]:
-    rows: list[tuple[str, float | None]] = [("eager", target.eager_ns)]
+    """Times and speedups, slowest first; the best's speedup is the measured ratio."""
+    eager = target.eager_ns or 0
+    times: dict[str, float] = {"eager": eager}
     for name, value in (target.baselines or {}).items():
         ns = value.get("ns") if isinstance(value, dict) else value
-        if isinstance(ns, int | float) and not isinstance(ns, bool):
-            rows.append((one_line(name, 14), ns))
-    if best is not None and best.time_ns:
-        rows.append((f"best #{best.id}", best.time_ns))
+        if isinstance(ns, int | float) and not isinstance(ns, bool) and ns > 0:
+            times.setdefault(one_line(name, 14), ns)
     if target.sol_ns:
-        rows.append(("speed of light", target.sol_ns))
+        times["speed of light"] = target.sol_ns
+    rows = [(eager / ns, name, ns, "text") for name, ns in times.items()]
+    if best is not None and best.time_ns and best.ratio:
+        rows.append((best.ratio, f"best #{best.id}", best.time_ns, "strong"))
     out: list[Line] = []
-    for name, ns in sorted(rows, key=lambda row: -(row[1] or 0)):
-        ratio = figures.speedup(target.eager_ns / ns) if ns and target.eager_ns else ""
-        role = "strong" if name.startswith("best #") else "text"
-        text = f"{name:<16}{figures.time_of(ns):>8}  {ratio:>6}"
+    for ratio, name, ns, role in sorted(rows):
+        text = f"{name:<16}{figures.time_of(ns):>8}  {figures.speedup(ratio):>6}"
         out.append(((clip(text, cells), role),))
     return out
 

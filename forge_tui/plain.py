@@ -6,29 +6,32 @@ import json
 import signal
 import sqlite3
 import time
+import tomllib
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from forge_tui import figures, words
 from forge_tui.feed import tidy
-from forge_tui.text import one_line, width
+from forge_tui.text import clean, one_line, width
 from store import commands
 from store.errors import StoreError
 from store.lock import engine_alive
+from store.paths import SUFFIX
 from store.reading import SessionReader
 from store.sessions import liveness
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-    from pathlib import Path
     from types import FrameType
 
     from store.rows import NodeRow, TargetRow
     from store.sessions import SessionInfo
 
 POLL_S = 0.2
+SUITE = Path(__file__).parent.parent / "agent" / "suite"
 _QUIET = frozenset({"NodeStage", "CommandAnswered", "EngineStarted"})
 
 
@@ -65,7 +68,7 @@ def session_lines(infos: Sequence[SessionInfo], now_s: float) -> list[str]:
         total = sum(info.counts.values())
         best = f"{figures.speedup(info.best[0])} {one_line(info.best[1], 24)}" if info.best else "-"
         age = figures.span(now_s - info.created_us / 1e6) if info.created_us else "-"
-        task = one_line(info.problem or info.task.replace("suite:", ""), 60)
+        task = one_line(info.problem, 120) or one_line(info.task.replace("suite:", ""), 60)
         rows.append(
             [one_line(info.session, 40), info.state, str(total), str(info.counts.get("failed", 0)),
              best, figures.dollars(info.micro_dollars), age, task]
@@ -86,7 +89,7 @@ def status_json(path: Path) -> dict[str, Any]:
     """``forge-tui status --json``."""
     with SessionReader(path) as reader:
         session, beat = reader.session(), reader.heartbeat()
-        nodes = {node.id: node for node in reader.nodes()}
+        nodes = {node.id: reader.standing(node) for node in reader.nodes()}
         targets = [_target_json(target, nodes) for target in reader.targets()]
         alive = engine_alive(path)
         age = time.time() - beat.at_us / 1e6 if beat else None
@@ -139,8 +142,8 @@ def status_lines(path: Path) -> list[str]:
             ("cost", figures.dollars(reader.micro_dollars())),
         ]
         lines = [f"{name:<9}{text}" for name, text in facts]
-        targets = result_rows(reader)
-    return [*lines, "", *table(targets, right=(1, 2, 3, 5, 6))] if len(targets) > 1 else lines
+        begun = bool(reader.targets())
+    return [*lines, "", *result_table(path)] if begun else lines
 
 
 def _state_words(state: str, reason: str | None, beat_us: int) -> str:
@@ -155,31 +158,32 @@ def _state_words(state: str, reason: str | None, beat_us: int) -> str:
 # -- results ---------------------------------------------------------------------------------------
 
 
+def result_table(path: Path) -> list[str]:
+    """The final table as lines."""
+    with SessionReader(path) as reader:
+        return table(result_rows(reader), right=(1, 2, 3, 5, 6))
+
+
 def result_rows(reader: SessionReader) -> list[list[str]]:
     """The final table: one row per target, with a heading."""
-    nodes = {node.id: node for node in reader.nodes()}
+    nodes = {node.id: reader.standing(node) for node in reader.nodes()}
     rows = [["target", "nodes", "failed", "speedup", "95 % interval", "time", "SOL", "verdict"]]
     for target in reader.targets():
         mine = [node for node in nodes.values() if node.target == target.id]
         best = nodes.get(target.best_node or 0)
         failed = sum(1 for node in mine if node.state == "failed")
         row = [one_line(target.name, 40), str(len(mine)), str(failed)]
-        rows.append([*row, *_figures(reader, target, best)])
+        rows.append([*row, *_figures(best), words.target_verdict(target, best, mine)])
     return rows
 
 
-def _figures(reader: SessionReader, target: TargetRow, best: NodeRow | None) -> list[str]:
-    """Speedup, interval, time, % of SOL and verdict of a target's best, as last judged."""
+def _figures(best: NodeRow | None) -> list[str]:
+    """Speedup, interval, time and % of SOL of a target's best, as last judged."""
     if best is None:
-        return ["-", "-", "-", "-", words.target_verdict(target, None)]
-    judged = [verdict for verdict in reader.verdicts(best.id) if verdict.confirm]
-    last = judged[-1] if judged and best.confirmed == 1 else None
-    found = last or best
-    sol = target.sol_ns / found.time_ns if target.sol_ns and found.time_ns else None
+        return ["-", "-", "-", "-"]
     return [
-        figures.speedup(found.ratio), figures.interval(found.low, found.high) or "-",
-        figures.time_of(found.time_ns), figures.percent(sol),
-        words.target_verdict(target, best, last.outcome if last else ""),
+        figures.speedup(best.ratio), figures.interval(best.low, best.high) or "-",
+        figures.time_of(best.time_ns), figures.percent(best.sol_fraction),
     ]  # fmt: skip
 
 
@@ -193,6 +197,10 @@ def shortfall(reader: SessionReader, every_target_judged: bool) -> str:
     if refused:
         first = refused[0]
         return f"{one_line(first.name, 60)} was refused: {one_line(first.reason or '', 300)}"
+    broken = [target for target in targets if target.state == "closed" and not target.eager_ns]
+    if broken:
+        first = broken[0]
+        return f"{one_line(first.name, 60)} was closed: {one_line(first.reason or '', 300)}"
     wanted = len(session.config.get("tasks") or [])
     if len(targets) < wanted:
         return f"only {len(targets)} of {wanted} targets were taken up"
@@ -202,6 +210,33 @@ def shortfall(reader: SessionReader, every_target_judged: bool) -> str:
     if every_target_judged and (missing or not targets):
         return f"no program was judged for {', '.join(one_line(name, 40) for name in missing)}"
     return ""
+
+
+# -- programs and the suite ------------------------------------------------------------------------
+
+
+def best_nodes(path: Path) -> list[tuple[str, int]]:
+    """Each target's name and best node, of targets that have one."""
+    with SessionReader(path) as reader:
+        return [(one_line(t.name, 40), t.best_node) for t in reader.targets() if t.best_node]
+
+
+def program_text(path: Path, number: int) -> str | None:
+    """A node's program as a writer hands it in; None where there is none."""
+    with SessionReader(path) as reader:
+        node = reader.node(number)
+        program = reader.program(node.program) if node and node.program else None
+    if program is None:
+        return None
+    title, source, plan = (clean(t).rstrip() for t in (program.title, program.source, program.plan))
+    return f"{title}\n```{one_line(program.language, 12)}\n{source}\n```\n```toml\n{plan}\n```"
+
+
+def suite_lines() -> list[str]:
+    """The operators of the suite, from its index: it is data, and no code of the engine runs."""
+    index = tomllib.loads((SUITE / "index.toml").read_text(encoding="utf-8"))
+    rows = [[f"suite:{one['name']}", one["title"], one["cpu"]] for one in index["operator"]]
+    return table([["task", "operator", "first input"], *rows])
 
 
 # -- following -------------------------------------------------------------------------------------
@@ -231,10 +266,10 @@ def follow(path: Path, *, stop_on_signal: bool, every_target_judged: bool = Fals
     finally:
         restore()
         tidy(path)
+    click.echo("")
+    for line in result_table(path):
+        click.echo(line)
     with SessionReader(path) as reader:
-        click.echo("")
-        for line in table(result_rows(reader), right=(1, 2, 3, 5, 6)):
-            click.echo(line)
         reason = shortfall(reader, every_target_judged)
         if liveness(reader.session(), path) == "crashed":
             reason = "the engine is gone before the search was done"
@@ -261,6 +296,7 @@ def _signals_raise() -> Callable[[], None]:
 
 def _print_until_end(path: Path, seq: int) -> int:
     """Print events past ``seq`` until no engine is alive; return the last one's number."""
+    said_waiting = ""
     with SessionReader(path) as reader:
         while True:
             alive = engine_alive(path)
@@ -270,9 +306,20 @@ def _print_until_end(path: Path, seq: int) -> int:
                 said = None if event.kind in _QUIET else words.event_line(event, targets)
                 if said is not None:
                     click.echo(f"{figures.clock(event.active_us / 1e6):>7}  {said[0]}")
+            waiting = _waiting(reader) if alive else ""
+            if waiting and waiting != said_waiting:
+                click.echo(waiting, err=True)
+                said_waiting = waiting
             if not alive:
                 return seq
             time.sleep(POLL_S)
+
+
+def _waiting(reader: SessionReader) -> str:
+    """What the engine waits for (another session measures), or nothing."""
+    beat = reader.heartbeat()
+    stage = one_line((beat.doing or {}).get("stage", ""), 100) if beat else ""
+    return stage if stage.startswith("waiting") else ""
 
 
 def _stop_in_order(path: Path, patience_s: float = 60.0) -> None:
@@ -288,3 +335,5 @@ def _stop_in_order(path: Path, patience_s: float = 60.0) -> None:
         time.sleep(POLL_S)
     if engine_alive(path):
         click.echo("the engine has not stopped yet; see `forge-tui status`", err=True)
+    else:
+        click.echo(f"take it up again: forge-tui resume {path.name.removesuffix(SUFFIX)}", err=True)

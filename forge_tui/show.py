@@ -10,6 +10,7 @@ import click
 from forge_tui import figures, settings
 from forge_tui.feed import tidy
 from forge_tui.launch import launch
+from forge_tui.plain import result_table
 from store import commands
 from store.errors import StoreError
 from store.lock import engine_alive
@@ -52,6 +53,10 @@ def farewell(path: Path, *, stop: bool = False) -> None:
         else:
             click.echo(f"{info.session} is stopping; everything is saved.")
             return
+    if not alive and info.state in {"finished", "stopped", "failed"}:
+        for line in result_table(path):
+            click.echo(line)
+        click.echo("")
     nodes = figures.count_of(sum(info.counts.values()), "node")
     best = f", best {figures.speedup(info.best[0])} ({info.best[1]})" if info.best else ""
     cost = f", {figures.dollars(info.micro_dollars)}" if info.micro_dollars else ""
@@ -60,5 +65,8 @@ def farewell(path: Path, *, stop: bool = False) -> None:
     if alive:
         click.echo(f"  watch it again   forge-tui attach {info.session}")
         click.echo(f"  stop it          forge-tui stop {info.session}")
-    elif info.state in {"crashed", "stopped"}:
+        return
+    if info.best:
+        click.echo(f"  see a program    forge-tui code {info.session} NODE")
+    if info.state in {"crashed", "stopped"}:
         click.echo(f"  take it up       forge-tui resume {info.session}")

@@ -113,20 +113,20 @@ def _figures(columns: Columns, values: tuple[Piece, Piece, Piece]) -> list[Piece
 
 def _target_row(model: Model, shown: Tree, key: int, columns: Columns, glyphs: Glyphs) -> Line:
     target = model.targets[-key]
-    word, role = words.target_word(target, model.doing(target=target.id).startswith("measuring"))
+    word, role = words.target_word(target, model.target_stage(target.id))
     glyph = (words.target_glyph(word, glyphs), role)
     after = _folded(shown, key, glyphs)
     title = _title("", glyph, (one_line(target.name, 80), "strong"), after, columns, glyphs)
     state = (fit(word, columns.state), role)
-    if target.state == "refused":
-        reason = fit(one_line(target.reason or "", 200), columns.figures, mark=glyphs.ellipsis)
-        return (*title, state, (" " + reason, "bad"))
     best = model.best_node(target.id)
+    if target.state == "refused" or (target.state == "closed" and best is None):
+        reason = fit(one_line(target.reason or "", 200), columns.figures, mark=glyphs.ellipsis)
+        return (*title, state, (" " + reason, "bad" if target.state == "refused" else "muted"))
     time_ns = best.time_ns if best else target.eager_ns
     sol = best.sol_fraction if best else None
     role = "strong" if best else "muted"
     values = (
-        (figures.speedup(target.best_ratio) if target.best_ratio else "", role),
+        (figures.speedup(best.ratio) if best else "", role),
         (figures.time_of(time_ns) if time_ns else "", role),
         (figures.percent(sol) if sol else "", role),
     )
@@ -204,8 +204,7 @@ def status(model: Model, cells: int, glyphs: Glyphs, now_us: int, notes: str = "
         facts.append((f"{model.done}{whole} nodes", "text"))
     best = model.best()
     if best is not None:
-        node = f" #{best.best_node}" if best.best_node else ""
-        facts.append((f"best {figures.speedup(best.best_ratio)}{node}", "best"))
+        facts.append((f"best {figures.speedup(best[0])} #{best[1]}", "best"))
     cap = model.cap("minutes")
     whole = f"/{figures.clock(cap * 60)}" if cap else ""
     facts.append((f"{figures.clock(model.active_s)}{whole}", "text"))
@@ -245,6 +244,8 @@ def state_text(model: Model, now_us: int) -> str:
     doing = model.doing()
     if model.state == "running" and doing.startswith("waiting"):
         return f"running, {clip(one_line(doing), 40)}"
+    if model.state == "running" and doing == "confirming":
+        return "confirming"
     return model.state
 
 

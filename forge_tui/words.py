@@ -8,6 +8,8 @@ from forge_tui import figures
 from forge_tui.text import one_line
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from forge_tui.glyphs import Glyphs
     from store.events import Event
     from store.rows import NodeRow, TargetRow
@@ -25,7 +27,7 @@ def node_word(node: NodeRow, pruned: bool = False) -> tuple[str, str]:
     if node.state == "scored":
         if node.confirmed == 1:
             return "confirmed", "good"
-        if node.confirmed == -1:
+        if node.confirmed == -1 and node.outcome != "UNSURE":
             return "not held", "bad"
         word = OUTCOMES.get(node.outcome or "", "scored")
         return word, {"faster": "good", "slower": "muted", "same": "text"}.get(word, "warn")
@@ -43,7 +45,7 @@ def node_glyph(node: NodeRow, glyphs: Glyphs, *, pruned: bool, best: bool) -> st
         return glyphs.failed
     if best:
         return glyphs.best
-    if node.confirmed == -1:
+    if node.confirmed == -1 and node.outcome != "UNSURE":
         return glyphs.failed
     return {
         "FASTER": glyphs.faster,
@@ -52,8 +54,8 @@ def node_glyph(node: NodeRow, glyphs: Glyphs, *, pruned: bool, best: bool) -> st
     }.get(node.outcome or "", glyphs.unsure)
 
 
-def target_word(target: TargetRow, measuring: bool = True) -> tuple[str, str]:
-    """A target's state: (word, role); ``measuring`` says that its baselines are in work now."""
+def target_word(target: TargetRow, stage: str = "") -> tuple[str, str]:
+    """A target's state: (word, role); ``stage`` as ``Model.target_stage`` says it."""
     if target.state == "refused":
         return "refused", "bad"
     if target.confirmed == 1:
@@ -62,9 +64,11 @@ def target_word(target: TargetRow, measuring: bool = True) -> tuple[str, str]:
         return "not held", "bad"
     if target.state == "closed":
         return "closed", "muted"
+    if stage == "ended":
+        return ("ended" if target.eager_ns else "not begun"), "muted"
     if target.eager_ns:
         return "open", "live"
-    return ("measuring", "live") if measuring else ("waiting", "muted")
+    return ("measuring", "live") if stage == "measuring" else ("waiting", "muted")
 
 
 def target_glyph(word: str, glyphs: Glyphs) -> str:
@@ -74,6 +78,8 @@ def target_glyph(word: str, glyphs: Glyphs) -> str:
         "not held": glyphs.failed,
         "confirmed": glyphs.done,
         "closed": glyphs.stopped,
+        "ended": glyphs.stopped,
+        "not begun": glyphs.queued,
     }.get(word, glyphs.live)
 
 
@@ -94,15 +100,17 @@ def session_state(state: str, glyphs: Glyphs) -> tuple[str, str]:
     }.get(state, (glyphs.unsure, "warn"))
 
 
-def target_verdict(target: TargetRow, best: NodeRow | None, outcome: str = "") -> str:
-    """A target's result for the final table; ``outcome`` is that of the last judging, if known."""
+def target_verdict(target: TargetRow, best: NodeRow | None, nodes: Iterable[NodeRow]) -> str:
+    """A target's result for the final table, from its best and all of its nodes."""
     if target.state == "refused":
         return f"refused: {one_line(target.reason or '', 120)}"
     if best is None:
         if target.state == "closed" and target.reason:
             return f"closed: {one_line(target.reason, 120)}"
+        if any(node.confirmed == -1 and node.outcome == "UNSURE" for node in nodes):
+            return "UNSURE when judged again"
         return "no program stands" if target.eager_ns else "not measured"
-    outcome = outcome or best.outcome or "UNSURE"
+    outcome = best.outcome or "UNSURE"
     how = {1: " confirmed", -1: ", not confirmed when judged again"}.get(best.confirmed, "")
     return outcome + (how or (", not confirmed yet" if outcome == "FASTER" else ""))
 
@@ -115,7 +123,9 @@ def event_line(event: Event, targets: dict[int, TargetRow]) -> tuple[str, str] |
     text, role = make(event.payload)
     row = targets.get(event.target)
     where = one_line(row.name, 40) if row else ""
-    if event.node:
+    if event.kind == "CommandAnswered":
+        where = ""  # its node is what the engine was at work on meanwhile
+    elif event.node:
         where = f"{where} #{event.node}".strip()
     elif event.kind in {"TargetAdded", "TargetRefused"}:
         where = ""  # the sentence begins with the name

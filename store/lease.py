@@ -6,6 +6,7 @@ import fcntl
 import os
 from typing import TYPE_CHECKING
 
+from store.errors import FolderError
 from store.paths import writable_folder
 
 if TYPE_CHECKING:
@@ -21,7 +22,12 @@ class DeviceLease:
 
     def __init__(self, home: Path, device: str) -> None:
         path = writable_folder(home) / f"lease-{device}.lock"
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise FolderError(
+                f"cannot open {path}: {error.strerror}", "remove what is in its place"
+            ) from None
 
     def try_take(self, holder: str) -> bool:
         try:

@@ -291,7 +291,8 @@ def _variant_judged(conn: sqlite3.Connection, event: Event) -> None:
 
 @_rule("NodeConfirmed")
 def _node_confirmed(conn: sqlite3.Connection, event: Event) -> None:
-    confirmed = 1 if event.payload["ok"] else -1
+    unsure = event.payload["outcome"] == "UNSURE"
+    confirmed = 1 if event.payload["ok"] else 0 if unsure else -1
     row = {"confirmed": confirmed, "stage": "", "rev": event.seq}
     _update(conn, "nodes", event.node, row)
     conn.execute(

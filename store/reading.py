@@ -7,8 +7,10 @@ import os
 import shutil
 import sqlite3
 import tempfile
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from store.errors import SessionDamaged, SessionTooNew
 from store.events import Event
@@ -28,7 +30,7 @@ from store.rows import (
 from store.version import SESSION_SCHEMA
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 R = TypeVar("R", bound=Row)
 
@@ -49,7 +51,7 @@ class SessionReader:
         self.path = path
         self._copy: tempfile.TemporaryDirectory[str] | None = None
         self._data_version = -1
-        try:
+        with sound(path):
             self.conn = conn if conn is not None else self._open()
             (version,) = self.conn.execute("PRAGMA user_version").fetchone()
             if conn is None and version > SESSION_SCHEMA:
@@ -57,8 +59,6 @@ class SessionReader:
                     f"{path.name} was written by a newer forge-tui", "update forge-tui"
                 )
             self.session()
-        except sqlite3.DatabaseError as error:
-            raise _damaged(path, str(error)) from None
 
     def _open(self) -> sqlite3.Connection:
         path = self.path
@@ -100,8 +100,13 @@ class SessionReader:
 
     def _rows(self, kind: type[R], rest: str, values: Sequence[object] = ()) -> list[R]:
         table = _TABLES[kind]
-        found = self.conn.execute(f"SELECT {kind.columns()} FROM {table} {rest}", values)
-        return [kind.make(row) for row in found]
+        with sound(self.path):
+            found = self.conn.execute(f"SELECT {kind.columns()} FROM {table} {rest}", values)
+            return [kind.make(row) for row in found]
+
+    def _ask(self, query: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        with sound(self.path):
+            return self.conn.execute(query, values).fetchall()
 
     def session(self) -> SessionRow:
         rows = self._rows(SessionRow, "WHERE id = 1")
@@ -124,6 +129,24 @@ class SessionReader:
         rows = self._rows(NodeRow, "WHERE id = ?", [node])
         return rows[0] if rows else None
 
+    def standing(self, node: NodeRow) -> NodeRow:
+        """The node with the figures that count: those of its confirmation, once it was judged.
+
+        A confirmation that did not hold leaves the figures and gives the outcome.
+        """
+        last = [v for v in self.verdicts(node.id) if v.confirm] if node.confirmed else []
+        if not last:
+            return node
+        again = last[-1]
+        if node.confirmed < 0:
+            return replace(node, outcome=again.outcome)
+        part = node.sol_fraction
+        return replace(
+            node, outcome=again.outcome, time_ns=again.time_ns, ratio=again.ratio, low=again.low,
+            high=again.high,
+            sol_fraction=part * again.ratio / node.ratio if part and node.ratio else part,
+        )  # fmt: skip
+
     def variants(self, node: int) -> list[VariantRow]:
         return self._rows(VariantRow, "WHERE node = ? ORDER BY id", [node])
 
@@ -136,8 +159,9 @@ class SessionReader:
 
     def samples(self, verdict: int) -> list[tuple[int, int]]:
         """A verdict's raw samples: pairs of (eager, candidate) nanoseconds."""
-        row = self.conn.execute("SELECT pairs FROM samples WHERE verdict = ?", [verdict]).fetchone()
-        return [] if row is None else [(pair[0], pair[1]) for pair in json.loads(row[0])]
+        with sound(self.path):
+            found = self._ask("SELECT pairs FROM samples WHERE verdict = ?", [verdict])
+            return [(pair[0], pair[1]) for row in found for pair in json.loads(row[0])]
 
     def stream(self, node: int, after: int = 0, limit: int = 1000) -> list[StreamPiece]:
         """Streamed text of a node past a piece, oldest first; node 0 is the engine's log."""
@@ -147,46 +171,64 @@ class SessionReader:
 
     def events(self, after: int = 0, limit: int = 100_000) -> list[Event]:
         """Events past ``after``, in order."""
-        found = self.conn.execute(
-            "SELECT seq, at_us, active_us, kind, version, target, node, payload FROM events "
-            "WHERE seq > ? ORDER BY seq LIMIT ?",
-            [after, limit],
-        )
-        return [
-            Event(seq, at_us, active_us, kind, version, target, node, json.loads(payload))
-            for seq, at_us, active_us, kind, version, target, node, payload in found
-        ]
+        with sound(self.path):
+            found = self._ask(
+                "SELECT seq, at_us, active_us, kind, version, target, node, payload FROM events "
+                "WHERE seq > ? ORDER BY seq LIMIT ?",
+                [after, limit],
+            )
+            return [
+                Event(seq, at_us, active_us, kind, version, target, node, json.loads(payload))
+                for seq, at_us, active_us, kind, version, target, node, payload in found
+            ]
 
     def last_events(self, count: int) -> list[Event]:
         """The newest ``count`` events, oldest of them first."""
         return self.events(self.last_seq() - count, count)
 
     def last_seq(self) -> int:
-        (last,) = self.conn.execute("SELECT max(seq) FROM events").fetchone()
+        ((last,),) = self._ask("SELECT max(seq) FROM events")
         return last or 0
 
     def node_counts(self) -> dict[str, int]:
         """How many nodes are in each state: live, scored, failed, dropped."""
-        found = self.conn.execute("SELECT state, count(*) FROM nodes GROUP BY state")
+        found = self._ask("SELECT state, count(*) FROM nodes GROUP BY state")
         return {str(state): int(count) for state, count in found}
 
     def micro_dollars(self) -> int:
         """What was paid for model calls, and what is set aside for those in flight."""
-        (paid,) = self.conn.execute(
+        ((paid,),) = self._ask(
             "SELECT sum(CASE state WHEN 'reserved' THEN reserved ELSE micro_dollars END) "
             "FROM model_calls"
-        ).fetchone()
+        )
         return paid or 0
 
     def pending_commands(self) -> list[tuple[int, str]]:
         """Commands that no engine has answered yet: (id, verb)."""
-        found = self.conn.execute("SELECT id, verb FROM commands WHERE answered = 0 ORDER BY id")
-        return [(int(command), str(verb)) for command, verb in found]
+        found = self._ask(
+            "SELECT id, CAST(verb AS BLOB) FROM commands WHERE answered = 0 ORDER BY id"
+        )
+        return [(int(command), verb.decode(errors="replace")) for command, verb in found]
+
+
+@contextmanager
+def sound(path: Path) -> Iterator[None]:
+    """Turn what a broken file leads to into SessionDamaged; a file that is merely busy is not."""
+    try:
+        yield
+    except sqlite3.DatabaseError as error:
+        if "locked" in str(error):
+            raise
+        raise _damaged(path, str(error)) from None
+    except (ValueError, TypeError, OverflowError) as error:
+        # Text that is no UTF-8 or no JSON, or a value of another type than its column's.
+        raise _damaged(path, f"a row is broken: {error}") from None
 
 
 def _damaged(path: Path, why: str) -> SessionDamaged:
+    shown = "".join(char if char.isprintable() else "?" for char in why)[:200]
     return SessionDamaged(
-        f"{path.name} cannot be read: {why}", "restore it from a copy, or remove the file"
+        f"{path.name} cannot be read: {shown}", "restore it from a copy, or remove the file"
     )
 
 

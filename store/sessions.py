@@ -105,9 +105,15 @@ def find(name: str | None, home: Path | None = None) -> Path:
         return fitting[0]
     if fitting:
         raise SessionNotFound(
-            f"several sessions begin with {name!r}", "give more letters; see forge-tui ls"
+            f"several sessions begin with {name!r}: " + ", ".join(_some(fitting)),
+            "give more letters",
         )
     raise SessionNotFound(f"no session {name!r}", "list the sessions: forge-tui ls")
+
+
+def _some(found: list[Path], most: int = 4) -> list[str]:
+    names = [path.name.removesuffix(SUFFIX) for path in found]
+    return names if len(names) <= most else [*names[: most - 1], "..."]
 
 
 def _created(path: Path) -> int:
@@ -121,7 +127,8 @@ def _created(path: Path) -> int:
 def liveness(row: SessionRow, path: Path) -> str:
     """The session's state as a viewer must show it; ``crashed`` when its engine is gone."""
     if engine_alive(path):
-        return "starting" if row.state not in ACTIVE else row.state
+        # An engine lives on for a moment after its last word, with that word already written.
+        return "starting" if row.state == "new" else row.state
     return "crashed" if row.state in ACTIVE else row.state
 
 
@@ -130,11 +137,12 @@ def inspect(path: Path) -> SessionInfo:
     try:
         with SessionReader(path) as reader:
             row = reader.session()
-            best = [
-                (target.best_ratio, target.name)
-                for target in reader.targets()
-                if target.best_ratio is not None
-            ]
+            best = []
+            for target in reader.targets():
+                node = reader.node(target.best_node) if target.best_node else None
+                ratio = reader.standing(node).ratio if node else target.best_ratio
+                if ratio is not None:
+                    best.append((ratio, target.name))
             return SessionInfo(
                 path=path,
                 session=row.session,

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from sqlite_utils import Database
 
-from store.errors import FolderError, SessionDamaged, SessionTooNew
+from store.errors import FolderError, SessionDamaged, SessionTooNew, StoreError
 from store.events import EVENTS, Event, encode
 from store.lock import EngineLock
 from store.paths import network_file_system
 from store.project import apply
+from store.reading import SessionReader, sound
 from store.schema import SESSION
 from store.version import SESSION_SCHEMA
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MAX_STREAM = 64 * 1024
+MAX_COMMANDS = 100
+MAX_ARGS = 10_000
 
 
 def now_us() -> int:
@@ -98,13 +101,16 @@ class SessionWriter:
         self._lock = EngineLock(path)
         self._lock.acquire()
         try:
-            self._database = open_database(path)
+            with sound(path):
+                # A file that holds no session is left as it is.
+                SessionReader(path).close()
+                self._database = open_database(path)
+                self.conn: sqlite3.Connection = self._database.conn
+                self._last_ids: dict[str, int] = {}
+                self.active_us = self._past_active_us()
         except BaseException:
             self._lock.release()
             raise
-        self.conn: sqlite3.Connection = self._database.conn
-        self._last_ids: dict[str, int] = {}
-        self.active_us = self._past_active_us()
 
     def _past_active_us(self) -> int:
         (by_event,) = self.conn.execute("SELECT max(active_us) FROM events").fetchone()
@@ -172,11 +178,17 @@ class SessionWriter:
         )
 
     def new_commands(self) -> list[tuple[int, str, dict[str, Any]]]:
-        """Commands that no engine has answered yet, oldest first: (id, verb, args)."""
+        """Commands that no engine has answered yet, oldest first, a handful: (id, verb, args).
+
+        Anyone who can write to the file can write here: what is no command comes as one with a
+        verb that there is not, or without args.
+        """
         rows = self.conn.execute(
-            "SELECT id, verb, args FROM commands WHERE answered = 0 ORDER BY id"
+            "SELECT id, CAST(verb AS BLOB), CAST(args AS BLOB) FROM commands WHERE answered = 0 "
+            "ORDER BY id LIMIT ?",
+            [MAX_COMMANDS],
         ).fetchall()
-        return [(row[0], row[1], json.loads(row[2])) for row in rows]
+        return [(row[0], _clean(row[1]), _args(row[2])) for row in rows]
 
     def answer(self, command: int, verb: str, ok: bool, answer: str, node: int = 0) -> None:
         """Answer a command: the event and the mark on the command, in one transaction."""
@@ -192,9 +204,42 @@ class SessionWriter:
 
     def close(self) -> None:
         """Fold the write-ahead log back into one plain file and give the lock back."""
-        fold_back(self.conn)
-        self._database.close()
-        self._lock.release()
+        try:
+            fold_back(self.conn)
+            self._database.close()
+        finally:
+            self._lock.release()
+
+
+def _clean(text: bytes) -> str:
+    shown = text[:200].decode(errors="replace")
+    return "".join(char if char.isprintable() else "?" for char in shown)
+
+
+def _args(text: bytes) -> dict[str, Any]:
+    try:
+        args = json.loads(text[:MAX_ARGS])
+    except (ValueError, RecursionError):
+        return {}
+    return args if isinstance(args, dict) else {}
+
+
+def explain(path: Path, error: sqlite3.Error) -> StoreError:
+    """What a fault of SQLite in the middle of the work means, and what to do."""
+    text = str(error)[:200]
+    if "full" in text or "disk I/O" in text:
+        return FolderError(
+            f"{path.name} cannot be written: {text}",
+            "free some disk space, then take the session up again: forge-tui resume",
+        )
+    if "readonly" in text or "unable to open" in text or "locked" in text:
+        return FolderError(
+            f"{path.name} cannot be written: {text}",
+            "make the folder writable, then take the session up again: forge-tui resume",
+        )
+    return SessionDamaged(
+        f"{path.name} cannot be used: {text}", "restore it from a copy, or remove the file"
+    )
 
 
 def fold_back(conn: sqlite3.Connection) -> bool:
@@ -203,6 +248,6 @@ def fold_back(conn: sqlite3.Connection) -> bool:
         conn.execute("PRAGMA busy_timeout = 1000")
         conn.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         (mode,) = conn.execute("PRAGMA journal_mode = DELETE").fetchone()
-    except sqlite3.OperationalError:
+    except sqlite3.DatabaseError:
         return False
     return bool(mode == "delete")

@@ -53,8 +53,11 @@ _PROBE = """extern "C" void probe(float* x, int64_t n) {
 """
 SECONDS = 60
 _MEMORY_KIB = 4 << 20
-_FILE_BLOCKS = (256 << 20) // 512
+_MAX_FILE = 256 << 20
+# Macros can turn a page into gigabytes, and what the preprocessor makes is read word by word.
+_MAX_PREPROCESSED = 16 << 20
 _LOG_BYTES = 4000
+_OVER_LIMITS = re.compile(r"signal terminated program|memory exhausted|out of memory")
 
 
 def build(
@@ -160,7 +163,8 @@ def _make(
     common = [*compiler.command, *_COMPILE, *defines, "-include", str(tools / "prelude.h")]
     look = () if compiler.is_clang else ("-fpch-preprocess",)
     deadline = time.monotonic() + seconds
-    _run([*common, *look, "-E", FILE_NAME, "-o", "program.ii"], folder, deadline)
+    expand = [*common, *look, "-E", FILE_NAME, "-o", "program.ii"]
+    _run(expand, folder, deadline, _MAX_PREPROCESSED)
     scan_tokens((folder / "program.ii").read_text(errors="replace"))
     _run([*common, "-c", FILE_NAME, "-o", "program.o"], folder, deadline)
     detail = check_object(folder / "program.o", kernels)
@@ -208,13 +212,19 @@ def _toolchain(compiler: Compiler, cache: Path) -> Path:
     return tools
 
 
-def _run(command: Sequence[str], folder: Path, deadline: float) -> None:
+def _run(command: Sequence[str], folder: Path, deadline: float, largest: int = _MAX_FILE) -> None:
     """Run one compiler step under limits; its children die with it.
+
+    Args:
+        deadline: On the monotonic clock.
+        largest: Bytes that any file it writes may have.
 
     Raises:
         BuildError: ``compile``, ``compile-timeout``, ``compile-limits``.
     """
-    limits = f"ulimit -t {SECONDS}; ulimit -v {_MEMORY_KIB}; ulimit -f {_FILE_BLOCKS}; ulimit -c 0;"
+    limits = (
+        f"ulimit -t {SECONDS}; ulimit -v {_MEMORY_KIB}; ulimit -f {largest // 512}; ulimit -c 0;"
+    )
     env = {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "TMPDIR": str(folder)}
     with (folder / "log").open("wb") as log:
         # The shell sets the limits: they hold before the compiler starts its own children.
@@ -231,7 +241,7 @@ def _run(command: Sequence[str], folder: Path, deadline: float) -> None:
         with (folder / "log").open("rb") as log_file:
             text = log_file.read(256 << 10).decode(errors="replace")
         error = first_error(text)
-        if error is None:
+        if error is None or _OVER_LIMITS.search(error[0]):
             raise _failed("compile-limits", "the compiler was stopped or broke down", text)
         message, shown = error
         raise _failed("compile", message, shown)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from elftools.common.exceptions import ELFError
 from elftools.elf.elffile import ELFFile
+from elftools.elf.relocation import RelocationSection
 
 from agent.errors import BuildError
 
@@ -45,6 +46,10 @@ _HEAP = {"malloc", "calloc", "realloc", "free", "posix_memalign", "aligned_alloc
 _CODE_TABLES = (".init_array", ".fini_array", ".preinit_array", ".ctors", ".dtors")
 _LIBRARIES = re.compile(r"lib(m|c|stdc\+\+|gcc_s)\.so\.\d+|libmvec\.so\.1|ld-linux[\w.-]*\.so\.\d+")
 _WRITE, _ALLOC, _TLS = 0x1, 0x2, 0x400
+# Relocations of a direct call, by machine: x86-64's PLT32; AArch64's JUMP26 and CALL26.
+_CALLS = {"EM_X86_64": {4}, "EM_AARCH64": {282, 283}}
+# Look-up tables are small; more is an answer brought along, or a bomb.
+MAX_CONSTANTS = 8 << 20
 
 
 def check_object(path: Path, kernels: Sequence[str]) -> dict[str, Any]:
@@ -59,7 +64,7 @@ def check_object(path: Path, kernels: Sequence[str]) -> dict[str, Any]:
 
     Raises:
         BuildError: ``static-storage``, ``initialiser``, ``ifunc``, ``symbol``, ``no-kernel``,
-            ``object``.
+            ``object``, ``constants``.
     """
     with _open(path) as file:
         elf = _elf(file)
@@ -79,7 +84,10 @@ def check_object(path: Path, kernels: Sequence[str]) -> dict[str, Any]:
                 )
             code += size if flags & 0x4 else 0
             constants += 0 if flags & 0x4 else size
+        if constants > MAX_CONSTANTS:
+            raise _refuse("constants", f"{constants >> 20} MiB of constants", "use smaller tables")
         defined, outside = _symbols(elf)
+        _only_called(elf)
     missing = [name for name in kernels if name not in defined]
     if missing:
         raise _refuse(
@@ -116,6 +124,27 @@ def _symbols(elf: Any) -> tuple[set[str], set[str]]:
                 )
             outside.add(name)
     return defined, outside
+
+
+def _only_called(elf: Any) -> None:
+    """Refuse the address of an outside function: from it the whole library can be reached."""
+    direct = _CALLS.get(str(elf["e_machine"]))
+    table = elf.get_section_by_name(".symtab")
+    if direct is None or table is None:
+        return
+    for section in elf.iter_sections():
+        if not isinstance(section, RelocationSection):
+            continue
+        for relocation in section.iter_relocations():
+            symbol = table.get_symbol(relocation["r_info_sym"])
+            name = symbol.name if symbol["st_shndx"] == "SHN_UNDEF" else ""
+            if name in ("", "_GLOBAL_OFFSET_TABLE_") or relocation["r_info_type"] in direct:
+                continue
+            raise _refuse(
+                "symbol",
+                f"the address of {name[:80]} is taken; outside functions may only be called",
+                "call it directly, or wrap the call in a lambda or a function of your own",
+            )
 
 
 def check_library(path: Path) -> None:

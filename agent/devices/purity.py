@@ -12,6 +12,7 @@ Line numbers in the errors are those of the program's own text.
 
 from __future__ import annotations
 
+import itertools
 import re
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MAX_SOURCE = 256 << 10
+MAX_TOKENS = 400_000
 FILE_NAME = "program.cpp"
 
 HEADERS = (
@@ -31,7 +33,7 @@ HEADERS = (
 
 _DIRECTIVES = {"define", "undef", "if", "ifdef", "ifndef", "elif", "else", "endif", "error"}
 _PRAGMA = re.compile(
-    r"omp\b(?!\s+(target|declare\s+target|requires)\b)|GCC\s+(ivdep|unroll|diagnostic)\b"
+    r"omp\b(?!\s+(target|declare\s+target|requires|begin|metadirective)\b)|GCC\s+(ivdep|unroll|diagnostic)\b"
     r"|unroll\b|STDC\s+FP_CONTRACT\b|once\s*$"
 )
 # OpenMP is used through its pragmas: called by name, its entry points can leave work behind.
@@ -188,9 +190,13 @@ def scan_tokens(preprocessed: str) -> None:
 
     Raises:
         BuildError: with evidence ``{"rung": "build", "log": ...}``; codes ``assembly``,
-            ``attribute``, ``builtin``, ``intrinsic``, ``static-storage``, ``directive``.
+            ``attribute``, ``builtin``, ``intrinsic``, ``static-storage``, ``directive``,
+            ``symbol``, ``source-text``, ``source-size``.
     """
-    tokens = list(_own_tokens(preprocessed))
+    tokens = list(itertools.islice(_own_tokens(preprocessed), MAX_TOKENS + 1))
+    if len(tokens) > MAX_TOKENS:
+        message = f"the macros make more than {MAX_TOKENS} words"
+        raise _built("source-size", message, tokens[-1][2])
     for index, (kind, text, number) in enumerate(tokens):
         if kind == "pragma":
             if not _PRAGMA.match(text):

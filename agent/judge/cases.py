@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import psutil
 import torch
 
-from agent.judge.inputs import transform
+from agent.judge.inputs import NUDGED, nudge, transform
 from agent.judge.tolerance import Answer, answer, chain_length, growth, is_exact, leaves_order_open
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class Cases:
         key = (family, number)
         known = self._kept.get(key)
         if known is None:
-            known = self._make(family, self.seed(family, number))
+            known = self._make(family, number)
             self._kept[key] = known
         self._kept.move_to_end(key)
         self._drop()
@@ -96,13 +96,16 @@ class Cases:
         if isinstance(known, Case):
             return known.args
         if (family, number) not in self._made:
-            self._made[family, number] = self._arguments(family, self.seed(family, number))
+            self._made[family, number] = self._arguments(family, number)
             while len(self._made) > 1 and _bytes(self._made.values()) > self._room // 4:
                 self._made.popitem(last=False)
         return self._made[family, number]
 
-    def _arguments(self, family: str, seed: int) -> tuple[torch.Tensor, ...]:
+    def _arguments(self, family: str, number: int) -> tuple[torch.Tensor, ...]:
+        seed = self.seed(family, number)
         args = self.reference.sample(seed % 2**31)
+        if family == NUDGED:
+            return nudge(self.arguments("normal", number), args, self.reference.spec.args, seed)
         return tuple(transform(family, args, self.reference.spec.args, seed))
 
     def _drop(self) -> None:
@@ -111,13 +114,14 @@ class Cases:
             _, oldest = self._kept.popitem(last=False)
             total -= oldest.bytes if isinstance(oldest, Case) else 0
 
-    def _make(self, family: str, seed: int) -> Case | str:
+    def _make(self, family: str, number: int) -> Case | str:
         """The case, or why the reference raises on it.
 
         A reference with a domain, such as probabilities, gets the family's values cut to the
         range of its own.
         """
-        args = self._arguments(family, seed)
+        seed = self.seed(family, number)
+        args = self._arguments(family, number)
         try:
             return self._case(family, seed, args)
         except _RAISED:

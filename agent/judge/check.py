@@ -9,6 +9,7 @@ while a second call works elsewhere, the first call's output must stay.
 
 from __future__ import annotations
 
+import math
 import random
 import time
 from typing import TYPE_CHECKING, Any, Protocol
@@ -16,7 +17,17 @@ from typing import TYPE_CHECKING, Any, Protocol
 import torch
 
 from agent.errors import WorkerError
-from agent.judge.arena import GUARD_BYTE, UNWRITTEN, Layout, Memory, Slot, Wanted, bits, lay_out
+from agent.judge.arena import (
+    GUARD_BYTE,
+    UNWRITTEN,
+    Layout,
+    Memory,
+    Slot,
+    Wanted,
+    bits,
+    lay_out,
+    torch_dtype,
+)
 from agent.judge.cases import Case, Cases, Refused
 from agent.judge.inputs import FAMILIES
 from agent.judge.report import describe
@@ -60,6 +71,12 @@ class Check:
         self._memory.bytes[: self._layout.size].fill_(GUARD_BYTE)
         self._random = random.Random(cases.seed("spoil", time.perf_counter_ns()))
         self._families: list[Family] = []
+        self._sums: dict[str, int] = {}
+        self._gaps = {
+            arg.name: gaps
+            for arg in self._spec.args
+            if (gaps := _gaps(self._layout.slots[arg.name])) is not None
+        }
 
     def _wanted(self) -> Iterator[Wanted]:
         for arg in self._spec.args:
@@ -111,7 +128,7 @@ class Check:
         for out in self._spec.outputs:
             self._spoil(self._layout.slots[out.name + suffix], out.dtype)
         self._spoil_scratch()
-        self._call(self._layout, self._slots(suffix))
+        self._call_on(suffix)
         return self._touched(case) or self._answers(case, suffix)
 
     def _repeat(self, case: Case) -> Failure | None:
@@ -120,7 +137,7 @@ class Check:
         for out in self._spec.outputs:
             self._spoil_some(out.name, out.dtype)
         self._spoil_scratch()
-        self._call(self._layout, self._slots(""))
+        self._call_on("")
         failure = self._touched(case)
         if failure is not None:
             return failure
@@ -143,8 +160,19 @@ class Check:
                 return Failure("check", "output-changed", message, {"family": family})
         return None
 
+    def _call_on(self, suffix: str) -> None:
+        """One call; the outputs of other calls, which it must leave alone, are summed up before."""
+        idle = [name + (_AGAIN if suffix == "" else "") for name in self._outputs]
+        self._sums = {name: self._sum(name) for name in idle}
+        self._call(self._layout, self._slots(suffix))
+
+    def _sum(self, name: str) -> int:
+        raw = self._memory.raw(self._layout.slots[name])
+        whole = len(raw) // 8 * 8
+        return int(raw[:whole].view(torch.int64).sum()) + 31 * int(raw[whole:].sum())
+
     def _touched(self, case: Case) -> Failure | None:
-        """Whether guards or arguments were written to."""
+        """Whether guards, arguments, or the outputs of other calls were written to."""
         broken = self._memory.broken_guard(self._layout)
         if broken is not None:
             name, distance = broken
@@ -153,6 +181,16 @@ class Check:
             message = f"writes out of bounds: {abs(distance)} bytes {where}, beside {name}"
             evidence = {"family": case.family, "tensor": name, "bytes": distance}
             return Failure("check", "out-of-bounds", message, evidence)
+        for name, before in self._sums.items():
+            if self._sum(name) != before:
+                message = f"writes out of bounds: into the output {name.removesuffix(_AGAIN)} of "
+                message += "another call"
+                return Failure("check", "out-of-bounds", message, {"family": case.family})
+        for name, gaps in self._gaps.items():
+            if bool((self._memory.raw(self._layout.slots[name])[gaps] != GUARD_BYTE).any()):
+                message = f"writes out of bounds: between the elements of its argument {name}"
+                evidence = {"family": case.family, "tensor": name}
+                return Failure("check", "out-of-bounds", message, evidence)
         for spec, value in zip(self._spec.args, case.args, strict=True):
             if not spec.mutated and not torch.equal(self._bits(spec.name), bits(value)):
                 message = f"changes its argument {spec.name}"
@@ -217,6 +255,19 @@ class Check:
     def _bits(self, name: str) -> torch.Tensor:
         slot = self._layout.slots[name]
         return bits(self._memory.tensor(slot))
+
+
+def _gaps(slot: Slot) -> torch.Tensor | None:
+    """Which of the slot's bytes belong to no element; None if there are none."""
+    size = torch_dtype(slot.dtype).itemsize
+    stored = math.prod(n for n, step in zip(slot.shape, slot.strides, strict=True) if step)
+    if stored * size >= slot.span:
+        return None
+    used = torch.zeros(slot.span, dtype=torch.bool)
+    steps = (*(step * size for step in slot.strides), 1)
+    stored_once = used.as_strided((*slot.shape, size), steps)
+    stored_once[tuple(slice(0, 1) if step == 0 else slice(None) for step in steps)] = True
+    return ~used
 
 
 def write_tensor(place: torch.Tensor, value: torch.Tensor) -> None:

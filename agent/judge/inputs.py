@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from agent.task import ArgSpec
 
 FAMILIES = ("normal", "wide", "heavy", "constant", "special", "structured", "integers")
+# The arguments of "normal" with few elements changed: no family of the check, but a question put
+# after timing to a program that may know the arguments again by some of their elements.
+NUDGED = "nudged"
+_NUDGED_SHARE = 1 / 64
 # Inputs with less than this fraction of the largest one's elements get no special values.
 _DATA = 8
 _SPECIAL = (float("inf"), float("-inf"), float("nan"), -0.0)
@@ -58,6 +62,35 @@ def transform(
         fresh = torch.empty_strided(stored.shape, stored.stride(), dtype=value.dtype)
         results.append(fresh.copy_(wide).expand(value.shape))
     return results
+
+
+def nudge(
+    args: Sequence[torch.Tensor],
+    others: Sequence[torch.Tensor],
+    specs: Sequence[ArgSpec],
+    seed: int,
+) -> tuple[torch.Tensor, ...]:
+    """``args`` with one element in 64 taken from ``others``, or a weight's made larger.
+
+    Integers stay, for they may be places or lengths, unless there is nothing else.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    floats = any(value.is_floating_point() for value in args)
+    results = []
+    for value, other, spec in zip(args, others, specs, strict=True):
+        if not value.numel() or floats != value.is_floating_point():
+            results.append(value)
+            continue
+        at = tuple(slice(0, 1) if step == 0 else slice(None) for step in value.stride())
+        stored = value[at]
+        count = max(1, round(stored.numel() * _NUDGED_SHARE))
+        chosen = torch.zeros(stored.numel(), dtype=torch.bool)
+        chosen[torch.randint(stored.numel(), (count,), generator=generator)] = True
+        fresh = stored * 1.25 if spec.kind == "weight" and floats else other[at]
+        made = torch.empty_strided(stored.shape, stored.stride(), dtype=value.dtype)
+        made.copy_(torch.where(chosen.view(stored.shape), fresh, stored))
+        results.append(made.expand(value.shape))
+    return tuple(results)
 
 
 def _uniform(like: torch.Tensor, generator: torch.Generator) -> torch.Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 import time
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from agent.devices import open_device
 from agent.errors import WorkerError
@@ -15,11 +15,14 @@ from agent.judge.check import Check, slots_json
 from agent.judge.host import Host
 from agent.judge.measure import LEAST, QUIET, SCREEN_LEAST, Arguments, Load, copies_needed, measured
 from agent.judge.plan import wanted_scratch
+from agent.judge.process import KILLED
 from agent.judge.rates import Rates, machine_records
 from agent.judge.verdict import Calibration, Checked, Failure, Measured
 from agent.reference import load
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from agent.judge.arena import Layout, Slot
     from agent.task import TargetSpec, TaskSource
 
@@ -27,6 +30,20 @@ _ROUNDS = 2
 _TRIES = 3
 _FILL_SECONDS = 120.0
 _LARGE = 256 << 20
+
+
+_Result = TypeVar("_Result", Checked, Measured)
+
+
+def _unless_killed(judge: Callable[[], _Result]) -> _Result:
+    """Judge, and once more if the runner was killed from outside, which no program can do.
+
+    For memory it can be the program's doing: then it happens again, and counts.
+    """
+    result = judge()
+    if result.failure is not None and result.failure.message == KILLED:
+        return judge()
+    return result
 
 
 class Judge:
@@ -120,7 +137,7 @@ class Judge:
             }
             self._host.ask("run", request, self._patience(target))
 
-        return Check(cases, scratch, self._host.space, call).run()
+        return _unless_killed(lambda: Check(cases, scratch, self._host.space, call).run())
 
     def measure(
         self, target: int, library: str, bound: dict[str, Any], budget_ms: float = 900
@@ -131,14 +148,18 @@ class Judge:
             ProgramError: The plan names what does not exist, or wants too much.
         """
         side = self._side(target, library, bound)
-        return self._time(target, side, budget_ms, _ROUNDS, LEAST, verify=True)
+        return _unless_killed(
+            lambda: self._time(target, side, budget_ms, _ROUNDS, LEAST, verify=True)
+        )
 
     def screen(
         self, target: int, library: str, bound: dict[str, Any], budget_ms: float = 120
     ) -> Measured:
         """A short measurement without proof, to choose between variants."""
         side = self._side(target, library, bound)
-        return self._time(target, side, budget_ms, 1, SCREEN_LEAST, verify=False)
+        return _unless_killed(
+            lambda: self._time(target, side, budget_ms, 1, SCREEN_LEAST, verify=False)
+        )
 
     def identity(self, target: int, budget_ms: float = 300) -> Measured:
         """Eager against itself: must come out as 1."""

@@ -3,19 +3,25 @@
 Times are call times: both sides are called from Python with tensors, and allocate their outputs.
 The arguments go round over copies that together exceed twice the second-level caches. Between
 rounds the judge writes new values into them, and after each round it compares the results of the
-program's last timed call, whichever that was, with the right answer.
+program's last timed call, whichever that was, with the right answer. Then it looks whether the
+arguments are as they were, changes a few elements of some timed set where it lies, and asks once
+more: a program that knows its arguments again by address or by some elements answers wrongly.
 """
 
 from __future__ import annotations
 
 import os
 import time
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import psutil
+import torch
 
-from agent.judge.arena import Layout, Wanted, lay_out
+from agent.judge.arena import Layout, Wanted, bits, lay_out
+from agent.judge.cases import Case, Refused
 from agent.judge.check import slots_json, write_tensor
+from agent.judge.inputs import NUDGED
 from agent.judge.report import describe
 from agent.judge.statistics import Ratio, median, ratio
 from agent.judge.tolerance import compare
@@ -37,6 +43,7 @@ MAX_COPIES = 1024
 QUIET = 0.25
 _MANY_CASES, _FEW_CASES = 3, 2
 _FIRST_CASE = 10
+_NUDGED = f"{NUDGED}/"
 _KEPT_SAMPLES = 200
 
 
@@ -64,7 +71,15 @@ class Arguments:
                     for at in range(self.count)
                     for arg in self._spec.args
                 ),
-                *(Wanted(o.name, o.dtype, o.shape, o.strides) for o in self._spec.outputs),
+                *(
+                    Wanted(_NUDGED + arg.name, arg.dtype, arg.shape, arg.strides)
+                    for arg in self._spec.args
+                ),
+                *(
+                    Wanted(suffix + o.name, o.dtype, o.shape, o.strides)
+                    for suffix in ("", _NUDGED)
+                    for o in self._spec.outputs
+                ),
             ]
         )
         self._memory: Memory = space(self._layout)
@@ -91,21 +106,51 @@ class Arguments:
         return {"size": self._layout.size, "cases": cases, "copies": copies, "fresh": fresh}
 
     def keep_request(self) -> dict[str, Any]:
+        """Where the runner puts the last results, and what it asks once more and where to."""
         names = [out.name for out in self._spec.outputs]
-        for name in names:
+        probe = [_NUDGED + name for name in names]
+        for name in (*names, *probe):
             self._memory.raw(self._layout.slots[name]).fill_(0xFF)
-        slots = slots_json({name: self._layout.slots[name] for name in names})
-        return {"size": self._layout.size, "keep": slots}
+        request = {"size": self._layout.size, "keep": self._places(names), "probe": None}
+        if self._nudged is None:
+            return request
+        inputs = [_NUDGED + spec.name for spec in self._spec.args]
+        for name, value in zip(inputs, self._nudged.args, strict=True):
+            write_tensor(self._memory.tensor(self._layout.slots[name]), value)
+        return {**request, "probe": {"args": self._places(inputs), "results": self._places(probe)}}
+
+    @cached_property
+    def _nudged(self) -> Case | None:
+        try:
+            return self._cases.get(NUDGED, self._first)
+        except Refused:
+            return None
+
+    def _places(self, names: Sequence[str]) -> list[dict[str, Any]]:
+        return slots_json({name: self._layout.slots[name] for name in names})
 
     def verify(self, copy: int) -> Failure | None:
         """Compare what the last timed call on that copy of the arguments gave."""
         case = self._cases.get("normal", self._first + copy % self.count)
+        failure = self._compare(case, "", "right when checked, wrong when timed")
+        if failure is not None or self._nudged is None:
+            return failure
+        # The runner leaves the arguments of a timed set where it found the changed ones.
+        timed = self._cases.arguments("normal", self._first)
+        for spec, value in zip(self._spec.args, timed, strict=True):
+            left = self._memory.tensor(self._layout.slots[_NUDGED + spec.name])
+            if not torch.equal(bits(left), bits(value)):
+                message = f"changes its argument {spec.name} when timed"
+                return Failure("measure", "argument-changed", message, {"tensor": spec.name})
+        return self._compare(self._nudged, _NUDGED, "wrong once a few elements changed in place")
+
+    def _compare(self, case: Case, prefix: str, what: str) -> Failure | None:
         for out, expected in zip(self._spec.outputs, case.answers, strict=True):
-            value = self._memory.tensor(self._layout.slots[out.name])
+            value = self._memory.tensor(self._layout.slots[prefix + out.name])
             found = compare(value, expected)
             if not found.ok:
                 wrong = describe(case, out, value, expected, found)
-                message = f"right when checked, wrong when timed: {wrong.message}"
+                message = f"{what}: {wrong.message}"
                 return Failure("measure", "wrong-when-timed", message, wrong.evidence)
         return None
 

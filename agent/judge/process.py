@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 START_SECONDS = 60.0
+# How a runner ends that is killed from outside, by a person or for memory.
+KILLED = "crashed: signal 9"
 _SCRATCH = "forge-runner-"
 # Freed memory stays mapped: without this every large output costs its page faults anew, in
 # eager and candidate alike, and drowns what is to be measured.

@@ -17,7 +17,8 @@ that together have 16 elements or more, where the last is shorter), and with ::
 
 Besides, at the 50th, 90th and 99th percentile of all elements, the error in ulps may be at most
 max(n, K * eager's percentile, K * g * conditioned's percentile): so a few elements may be as bad
-as eager's worst, but not most of them.
+as eager's worst, but not most of them. A percentile counts if at least two elements lie beyond it:
+among few elements it is one element's luck, in which a single draw of conditioned says little.
 
 On constant rows and structured ones, and on small integers unless eager is exact there, g is at
 least what makes n equal min(N / 4, 1024): there the
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
 K = 8.0
 QUANTILES = (0.5, 0.9, 0.99)
 SAMPLE = 1 << 15
+_BEYOND = 2.0
 MAX_CHAIN = 16384
 _SLICE = 16
 
@@ -344,8 +346,9 @@ def compare(value: torch.Tensor, expected: Answer) -> Deviation:
     if not bool(good.all()):
         return Deviation(~good, math.inf if math.isnan(worst) else worst, largest, None)
     found = _percentiles(error[expected.places] / expected.unit)
+    count = len(expected.places)
     for at, ulps, limit in zip(QUANTILES, found, expected.quantiles, strict=True):
-        if ulps > limit:
+        if ulps > limit and (1.0 - at) * count >= _BEYOND:
             return Deviation(None, worst, largest, (at, ulps, limit))
     return Deviation(None, worst, largest, None)
 

@@ -10,7 +10,7 @@ import signal
 import sys
 from typing import TYPE_CHECKING, Any
 
-from agent.errors import ForgeError, WorkerError
+from agent.errors import ForgeError, MachineError, WorkerError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,12 +44,19 @@ class Worker:
         """Start the process if there is none, so that it warms up before the first call."""
         if self._process is not None and self._process.returncode is None:
             return
-        with open(self._log, "ab") as log:
-            self._process = await asyncio.create_subprocess_exec(
-                sys.executable, "-P", "-m", self.module,
-                stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=log,
-                env=self._env, limit=MAX_LINE, process_group=0,
-            )  # fmt: skip
+        try:
+            with open(self._log, "ab") as log:
+                self._process = await asyncio.create_subprocess_exec(
+                    sys.executable, "-P", "-m", self.module,
+                    stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=log,
+                    env=self._env, limit=MAX_LINE, process_group=0,
+                )  # fmt: skip
+        except OSError as error:
+            raise MachineError(
+                f"cannot start {self.module}: {error.strerror or error}",
+                "free memory or disk space, or raise the limit on processes",
+                code="worker-start",
+            ) from None
         self.generation += 1
 
     async def call(self, verb: str, args: dict[str, Any], timeout_s: float) -> dict[str, Any]:
@@ -85,7 +92,10 @@ class Worker:
             if not line.endswith(b"\n"):
                 code = await self.kill()
                 raise WorkerError(f"{verb}: the worker died ({_ending(code)})", code="worker-died")
-        answer = json.loads(line)
+            answer = _parsed(line)
+            if answer.get("id") != self._count:
+                await self.kill()
+                raise WorkerError(f"{verb}: the worker answered nonsense", code="worker-died")
         if "error" in answer:
             raise ForgeError.from_json(answer["error"])
         return dict(answer["ok"])
@@ -101,5 +111,15 @@ class Worker:
         return await process.wait()
 
 
+def _parsed(line: bytes) -> dict[str, Any]:
+    try:
+        answer = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}
+    return answer if isinstance(answer, dict) else {}
+
+
 def _ending(code: int) -> str:
+    if code == -signal.SIGKILL:
+        return "killed from outside; the machine may be short of memory"
     return f"signal {-code}" if code < 0 else f"exit code {code}"

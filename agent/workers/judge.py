@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-import sys
+import os
 from typing import Any
 
 from agent.judge.judge import Judge
@@ -17,7 +17,7 @@ _judge: Judge | None = None
 def _the_judge() -> Judge:
     global _judge
     if _judge is None:
-        _judge = Judge(log=sys.stderr.buffer)
+        _judge = Judge(log=os.fdopen(os.dup(2), "wb"))
     return _judge
 
 

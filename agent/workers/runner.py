@@ -27,8 +27,10 @@ else:
 
 import torch
 
+from agent.errors import WorkerError
 from agent.judge.arena import Memory, Slot
 from agent.judge.launch import Library, load_openmp
+from agent.judge.process import KILLED
 from agent.judge.stopwatch import Bench, product_rate
 from agent.reference import Reference, load
 from agent.task import TaskSource
@@ -104,10 +106,13 @@ def fill(args: dict[str, Any]) -> dict[str, Any]:
 def measure(args: dict[str, Any]) -> dict[str, Any]:
     """Time two sides, each ``{"eager": target}`` or a library with its plan.
 
-    ``{sides: [side, side], outputs, budget_ms, least, keep?}``; ``keep`` names the slots that the
-    last timed call's results of the second side are copied to.
+    ``{sides: [side, side], outputs, budget_ms, least, keep?, probe?}``; ``keep`` names the slots
+    that the last timed call's results of the second side are copied to; ``probe`` has ``args`` for
+    one more call of it, which are replaced by those that were timed, and where ``results`` go.
     """
-    assert _state.bench is not None
+    if _state.bench is None:
+        # This process is new: the one that was given the arguments has been killed.
+        raise WorkerError(KILLED, code="crashed")
     bench = _state.bench
     calls = [_side(side, args["outputs"]) for side in args["sides"]]
     result, last, copy = bench.compare(calls, args["budget_ms"] / 1e3, args["least"])
@@ -115,6 +120,12 @@ def measure(args: dict[str, Any]) -> dict[str, Any]:
         memory = _state.mapped(args["size"])
         for item, value in zip(args["keep"], last, strict=True):
             memory.tensor(Slot.from_json(item)).copy_(value)
+        if probe := args["probe"]:
+            given, places = (
+                [memory.tensor(Slot.from_json(item)) for item in probe[name]]
+                for name in ("args", "results")
+            )
+            bench.probe(calls[1], given, places)
     return {**result, "copy": copy}
 
 

@@ -7,19 +7,24 @@ code or a library prints lands in the log and cannot forge an answer.
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import sys
 import traceback
 from typing import TYPE_CHECKING, Any
 
-from agent.errors import ForgeError, WorkerError
-from agent.workers.parent import die_with_parent
+from agent.errors import ForgeError, WorkerError, describe
+from agent.workers.parent import die_with_parent, guard_group
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import BinaryIO, TextIO
 
     Handler = Callable[[dict[str, Any]], dict[str, Any]]
+
+
+MAX_PRINTED = 256 << 10
 
 
 def serve(handlers: dict[str, Handler]) -> None:
@@ -30,9 +35,14 @@ def serve(handlers: dict[str, Handler]) -> None:
     os.dup2(2, 1)
     with open(os.devnull, "rb") as nothing:
         os.dup2(nothing.fileno(), 0)
+    sys.stdout, sys.stderr = _Quota(sys.stderr), _Quota(sys.stderr)
+    guard_group()
+    own = os.getpid()
     for line in requests:
         request = json.loads(line)
         answer = {"id": request["id"], **_answer(handlers, request)}
+        if os.getpid() != own:
+            os._exit(1)  # user code forked: the copy must not answer too
         try:
             text = json.dumps(answer, allow_nan=False)
         except ValueError:
@@ -40,6 +50,36 @@ def serve(handlers: dict[str, Handler]) -> None:
             text = json.dumps({"id": request["id"], "error": fault.to_json()})
         answers.write(text + "\n")
         answers.flush()
+
+
+class _Quota(io.TextIOBase):
+    """What user code prints, kept up to a limit: a log must not fill the disk."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._left = MAX_PRINTED
+
+    def write(self, text: str) -> int:
+        if self._left > 0:
+            self._stream.write(text[: self._left])
+            self._left -= len(text)
+            if self._left <= 0:
+                self._stream.write("\n... more was printed, and left out\n")
+            self._stream.flush()
+        return len(text)
+
+    def writable(self) -> bool:
+        return True
+
+    def flush(self) -> None:
+        self._stream.flush()
+
+    def fileno(self) -> int:
+        return self._stream.fileno()
+
+    @property
+    def buffer(self) -> BinaryIO:
+        return self._stream.buffer
 
 
 def _answer(handlers: dict[str, Handler], request: dict[str, Any]) -> dict[str, Any]:
@@ -50,11 +90,10 @@ def _answer(handlers: dict[str, Handler], request: dict[str, Any]) -> dict[str, 
         return {"ok": handlers[verb](request["args"])}
     except ForgeError as error:
         return {"error": error.to_json()}
-    except Exception as error:  # noqa: BLE001 - the process boundary: a fault becomes an answer
-        traceback.print_exc(file=sys.stderr)
-        sys.stderr.flush()
+    except BaseException as error:  # noqa: BLE001 - the process boundary: a fault is an answer
+        traceback.print_exc(file=sys.__stderr__)
         fault = WorkerError(
-            f"{verb} failed: {type(error).__name__}: {str(error)[:500]}",
+            f"{verb} failed: {describe(error)}",
             "the session's log has the whole story",
             code="worker-fault",
         )

@@ -10,9 +10,11 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from agent.errors import TaskError, WorkerError
 from agent.workers.client import Worker
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
     from pathlib import Path
 
     from agent.program import Bound, Program
@@ -58,6 +60,19 @@ class Workshop(Protocol):
     async def close(self) -> None: ...
 
 
+async def _again(ask: Callable[[], Awaitable[dict[str, Any]]]) -> dict[str, Any]:
+    """Ask, and once more if the worker died: candidates run in none of them, so none is to blame.
+
+    A worker that ran past its time is not asked again: it would again.
+    """
+    try:
+        return await ask()
+    except WorkerError as error:
+        if error.code != "worker-died":
+            raise
+    return await ask()
+
+
 def worker_environment() -> dict[str, str]:
     """The environment of a worker: an allow-list, so that no key reaches user or candidate code."""
     env = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
@@ -86,11 +101,25 @@ class LocalWorkshop:
         """Load a target in the author, which says whether it can be a target at all."""
         self._tasks[target] = task.to_json()
         await self._judge.start()
-        answer = await self._author.call("load", {"target": target, "task": task.to_json()}, LOAD_S)
+        request = {"target": target, "task": task.to_json()}
+        try:
+            answer = await _again(lambda: self._author.call("load", request, LOAD_S))
+        except WorkerError as error:
+            raise TaskError(
+                f"{task.name} could not be loaded: {error.message}",
+                "run the file by itself: it must end, and leave the process alive",
+                code="task-" + error.code,
+            ) from None
         self._loaded.add((id(self._author), self._author.generation, target))
         return answer
 
     async def _with_target(
+        self, worker: Worker, target: int, verb: str, args: dict[str, Any], timeout_s: float
+    ) -> dict[str, Any]:
+        """Ask a worker that has the target loaded."""
+        return await _again(lambda: self._loaded_call(worker, target, verb, args, timeout_s))
+
+    async def _loaded_call(
         self, worker: Worker, target: int, verb: str, args: dict[str, Any], timeout_s: float
     ) -> dict[str, Any]:
         await worker.start()
@@ -126,7 +155,7 @@ class LocalWorkshop:
             "kernels": program.kernels(),
             "cache": str(self._folder / "builds"),
         }
-        return await worker.call("build", args, BUILD_S)
+        return await _again(lambda: worker.call("build", args, BUILD_S))
 
     async def check(self, target: int, library: str, bound: Bound) -> dict[str, Any]:
         args = {"library": library, "bound": bound.to_json()}

@@ -58,6 +58,7 @@ class SteerScreen(Screen[None]):
         self._asked: dict[int, str] = {}
         self._answers: dict[int, dict[str, Any]] = {}
         self._note: tuple[str, str, float] | None = None
+        self._written = False  # something was asked while no engine was at work
 
     # -- what the screen must offer ----------------------------------------------------------------
 
@@ -220,6 +221,7 @@ class SteerScreen(Screen[None]):
     def _send_branch(self, verb: str, node: int) -> None:
         self._send(verb, node=node)
         if not self.model.working:
+            self._written = True
             self.note(f"{verb} #{node} is written; it applies when the search is resumed")
 
     def action_resume(self) -> None:
@@ -231,6 +233,8 @@ class SteerScreen(Screen[None]):
             self._send("resume")
         elif self.model.working:
             self.note("the search is running")
+        elif self.model.state == "finished" and not self._written:
+            self.note("the search is finished: nothing is left to resume; forge-tui run starts one")
         else:
             self._start_engine()
 
@@ -245,5 +249,6 @@ class SteerScreen(Screen[None]):
                 self.tell(self.Starting("", f"not started: {error.message}{cure}"))
 
         self.model.starting = "engine"
+        self._written = False
         self.show_status()
         threading.Thread(target=start, name="launch", daemon=True).start()

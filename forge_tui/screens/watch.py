@@ -183,7 +183,12 @@ class WatchScreen(SteerScreen):
                 return
             self.node_pane.show((key, self.tab), self._maker(found))
         elif self.tab != "summary":
-            self.node_pane.show((key, self.tab), lambda cells: [(("no single node", "muted"),)])
+            text = "several nodes in one row: space shows them"
+            if not tree.is_group(key):
+                best = self.model.best_node(-key)
+                text = "a target has programs, none of its own: "
+                text += f"b goes to the best, #{best.id}" if best else "it has none yet"
+            self.node_pane.show((key, self.tab), lambda cells: detail.wrapped(text, "muted", cells))
         elif tree.is_group(key):
             rows = [self.tree_view.shown.nodes[n] for n in self.tree_view.shown.members(key)]
             make = lambda cells: pages.group_summary(rows, cells, self.app.glyphs)  # noqa: E731
@@ -197,9 +202,9 @@ class WatchScreen(SteerScreen):
     def _maker(self, found: Detail) -> Callable[[int], list[Line]]:
         if self.tab == "code":
             lines = self._code or [(("reading", "muted"),)]
-            return lambda cells: lines
+            return lambda cells: code.folded(lines, cells)
         if self.tab == "log":
-            return lambda cells: code.log(found)
+            return lambda cells: code.folded(code.log(found), cells)
         return lambda cells: detail.summary(found, self.model, cells, self.app.glyphs)
 
     # -- actions: look -----------------------------------------------------------------------------
@@ -233,7 +238,7 @@ class WatchScreen(SteerScreen):
         best = self.model.best_node(target) if target else None
         top = self.model.best()
         if best is None and top is not None:
-            best = self.model.best_node(top.id)
+            best = self.model.nodes[top[1]]
         if best is None:
             self.note("there is no best node yet")
             return

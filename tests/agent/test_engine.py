@@ -209,6 +209,20 @@ async def test_prune_in_work_drops_it_and_unprune_opens_the_branch_again() -> No
     assert live not in later
 
 
+async def test_what_was_asked_of_a_finished_search_applies_before_it_ends_again() -> None:
+    path = new_session(nodes=12)
+    await run(path, Landscape())
+    with SessionReader(path) as reader:
+        best = reader.targets()[0].best_node
+    assert best is not None
+    commands.send(path, "prune", node=best)
+    assert await run(path, Landscape()) == "finished"
+    with SessionReader(path) as reader:
+        (target,) = reader.targets()
+        assert reader.pending_commands() == []
+    assert target.best_node not in {None, best}
+
+
 async def test_stop_leaves_the_node_in_work_and_the_next_engine_finishes_it_once() -> None:
     path = new_session(nodes=12)
     first = Landscape(pace_s=0.02)
@@ -327,3 +341,33 @@ async def test_a_program_written_twice_is_told_and_not_judged_again() -> None:
     assert [node.code for node in nodes[1:]] == ["duplicate"] * 3
     assert nodes[1].reason == "the same program as node 1"
     assert workshop.calls["check"] <= 2
+
+
+async def test_an_unsure_confirmation_neither_confirms_nor_withdraws() -> None:
+    class Busy(Landscape):
+        async def confirm(self, target: int, library: str, bound: Any) -> dict[str, Any]:
+            return {**self._verdict(library), "verdict": "UNSURE"}
+
+    path = new_session(nodes=4)
+    assert await run(path, Busy()) == "finished"
+    with SessionReader(path) as reader:
+        (target,) = reader.targets()
+    best = next(node for node in nodes_of(path) if node.id == target.best_node)
+    assert (best.outcome, best.confirmed, target.confirmed) == ("FASTER", 0, 0)
+
+
+async def test_limits_measured_on_a_busy_machine_are_measured_again_before_they_close() -> None:
+    class Busy(Landscape):
+        async def calibrate(self, target: int) -> dict[str, Any]:
+            found = await super().calibrate(target)
+            first = self.calls["calibrate"] == 1
+            sol_ns = 3_900_000 if first else 100_000
+            return {**found, "sol_ns": sol_ns, "detail": {"others": 0.5 if first else 0.0}}
+
+    path, workshop = new_session(nodes=5), Busy()
+    await run(path, workshop)
+    assert workshop.calls["calibrate"] == 2
+    with SessionReader(path) as reader:
+        (target,) = reader.targets()
+    assert (target.code, target.sol_ns, len(nodes_of(path))) == ("nodes", 100_000, 5)
+    assert kinds(path)["Noted"] == 1

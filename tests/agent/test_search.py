@@ -11,8 +11,11 @@ from hypothesis import strategies as st
 from agent.search.budget import Caps, Progress, closing, hopeless, next_target
 from agent.search.policy import Choice, Policy
 from agent.search.reward import reward
+from agent.search.target import Scored, Target
 from agent.search.tree import ROOT, Tree
 from agent.search.tuning import Tuner
+from agent.task import TargetSpec, TaskSource
+from tests.agent.landscape import SPEC
 
 
 def test_reward_is_scaled_between_a_sixteenth_and_the_speed_of_light() -> None:
@@ -205,3 +208,17 @@ def test_targets_take_turns_with_drafts_then_headroom_decides() -> None:
 def test_caps_come_from_the_config_and_unknown_entries_do_no_harm() -> None:
     assert Caps.of({"nodes": 3, "minutes": 1.5, "seed": 4, "patience": None}) == Caps(3, 1.5)
     assert Caps(minutes=2.0).minutes_left(60_000_000) == pytest.approx(1.0)
+
+
+def test_a_figure_from_a_busy_machine_does_not_displace_a_sure_one() -> None:
+    spec = TargetSpec.from_json(SPEC)
+    target = Target(1, "toy", TaskSource("plain", "toy", "", "", "cpu"), spec, Progress(900, 300))
+    for node in (1, 2):
+        target.tree.add(node, None, "draft")
+    target.scored = {
+        1: Scored(1, "FASTER", 500, 1.9, 1.8, 2.0),
+        2: Scored(2, "UNSURE", 6000, 3.0, 2.1, 3.3),
+    }
+    assert target.leader() == 1
+    target.refused.add(1)
+    assert target.leader() == 2

@@ -18,6 +18,7 @@ from forge_tui import cli, launch, plain
 from forge_tui.cli import main
 from store import commands
 from store.lock import engine_alive
+from store.reading import SessionReader
 from store.sessions import paths
 from tests.forge_tui.conftest import engine, environment
 from tests.store import story
@@ -201,6 +202,9 @@ def test_shortfalls_have_reasons(home: Path) -> None:
         assert "no program was judged for softmax" in plain.shortfall(reader, True)
         story.node(writer, None, ratio=2.0)
         assert plain.shortfall(reader, True) == ""
+        writer.emit("TargetAdded", target=3, name="y", spec={"device": "cpu"}, task={})
+        writer.emit("TargetClosed", target=3, code="fault", reason="load failed")
+        assert plain.shortfall(reader, False) == "y was closed: load failed"
         writer.emit("TargetRefused", target=2, name="x", code="c", message="bad", cure="")
         assert plain.shortfall(reader, True) == "x was refused: bad"
     writer.close()
@@ -302,3 +306,113 @@ def test_the_doctor_exits_by_its_findings(home: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(doctor, "examine", lambda: real(engine("sick")))
     assert ask("doctor").exit_code == 1
     assert json.loads(ask("doctor", "--json").output)[0]["check"] == "compiler"
+
+
+def finished(saga: Saga) -> str:
+    """The saga, ended in order; returns the session's name."""
+    saga.emit("EngineStopped", state="finished", reason="every target is closed")
+    saga.close()
+    return saga.path.name.removesuffix(".forge.db")
+
+
+def test_a_confirmed_best_has_the_same_figures_everywhere(saga: Saga) -> None:
+    with SessionReader(saga.path) as reader:
+        best = reader.targets()[0].best_node
+    assert best is not None
+    at = {"target": 1, "node": best}
+    again = {"ratio": 2.22, "low": 2.1, "high": 2.3, "outcome": "FASTER"}
+    saga.emit("VariantJudged", **at, variant=1, key="k", verdict=saga.writer.next_id("verdicts"),
+              time_ns=1_234_000, eager_ns=2_740_000, timing="call", confirm=True, evidence={},
+              **again)  # fmt: skip
+    saga.emit("NodeConfirmed", **at, variant=1, ok=True, reason="", **again)
+    line = next(line for line in ask("status").output.splitlines() if line.startswith("softmax"))
+    assert "  ".join(line.split()).endswith(
+        "2.22x  [2.10,  2.30]  1.23  ms  70%  FASTER  confirmed"
+    )
+    found = json.loads(ask("status", "--json").output)["targets"][0]["best"]
+    assert (found["speedup"], found["time_ns"]) == (2.22, 1_234_000)
+    # The share of SOL follows the ratio, which was measured in pairs.
+    assert found["sol_fraction"] == pytest.approx(2.22 * 1_320_000 / 4_210_000)
+    assert "2.22x softmax" in ask("ls").output
+
+
+def test_a_finished_search_is_not_resumed_without_a_reason(saga: Saga, fake: Any) -> None:
+    session = finished(saga)
+    result = ask("resume", session)
+    assert result.exit_code == 1
+    assert "is finished" in result.stderr
+    assert "forge-tui run suite:softmax suite:layer_norm" in result.stderr
+    assert "forge-tui resume" not in ask("pause", session).stderr
+    fake("finish")
+    assert ask("prune", session, "1").exit_code == 0
+    assert ask("resume", session).exit_code == 0
+
+
+def test_code_prints_a_program(saga: Saga) -> None:
+    session = finished(saga)
+    result = ask("code", session)
+    assert result.exit_code == 1
+    assert "several targets" in result.stderr
+    text = ask("code", session, "1").stdout
+    assert text.startswith("pairs of rows")
+    assert "```cpp\n// Row softmax in one pass" in text
+    assert "```toml\n[tune]" in text
+    assert text.rstrip().endswith("```")
+    assert "has no program of node 999" in ask("code", session, "999").stderr
+
+
+def test_code_without_a_node_is_the_best(home: Path) -> None:
+    path, writer = story.begin()
+    session = path.name.removesuffix(".forge.db")
+    assert "no best program yet" in ask("code", session).stderr
+    number = story.node(writer, None, ratio=2.0, title="the best one")
+    writer.emit("BestImproved", target=1, node=number, variant=1, ratio=2.0, time_ns=1, of_nodes=1)
+    writer.close()
+    assert ask("code", session).stdout.startswith("the best one\n```cpp\nvoid f() {}\n```")
+
+
+def test_suite_lists_what_can_be_named() -> None:
+    lines = ask("suite").stdout.splitlines()
+    assert lines[0].split()[0] == "task"
+    assert len(lines) == 21
+    assert any(line.startswith("suite:rmsnorm ") for line in lines)
+
+
+def test_help_is_not_cut() -> None:
+    assert "..." not in ask("--help").output.partition("Commands:")[2]
+
+
+def test_attach_to_damage_is_one_line(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cli, "why_plain", lambda: "")
+    (home / "sessions").mkdir(parents=True)
+    (home / "sessions" / "bad.forge.db").write_bytes(b"nonsense" * 999)
+    result = ask("attach", "bad")
+    assert result.exit_code == 1
+    assert "error: bad.forge.db cannot be read" in result.stderr
+
+
+def test_rm_of_a_running_session_says_what_to_do(saga: Saga) -> None:
+    result = ask("rm", saga.path.name.removesuffix(".forge.db"), "--yes")
+    assert result.exit_code == 1
+    assert "stop it first" in result.stderr
+
+
+def test_leaving_a_finished_search_shows_what_it_found(saga: Saga, capsys: Any) -> None:
+    from forge_tui.show import farewell
+
+    session = finished(saga)
+    farewell(saga.path)
+    said = capsys.readouterr().out
+    assert "95 % interval" in said
+    assert f"{session} is finished" in said
+    assert f"forge-tui code {session} NODE" in said
+
+
+def test_waiting_for_another_session_is_said(home: Path) -> None:
+    path, writer = story.begin()
+    with SessionReader(path) as reader:
+        writer.beat(1, {"stage": "waiting for softmax-ab12"}, {})
+        assert plain._waiting(reader) == "waiting for softmax-ab12"
+        writer.beat(1, {"stage": "timing"}, {})
+        assert plain._waiting(reader) == ""
+    writer.close()

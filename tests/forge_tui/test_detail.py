@@ -53,9 +53,9 @@ def first(saga: Saga, want: str) -> int:
 def test_a_scored_node_shows_every_rung(saga: Saga) -> None:
     found, model = looked(saga, first(saga, "confirmed"))
     text = text_of(detail.summary(found, model, 64, UNICODE))
-    for piece in ("✓ read", "✓ build", "2 variants in 0.84 s", "6 of 6 families", "wide range",
-                  "25 pairs, call time, pages kept", "✓ confirm", "LANES=16 BLOCK=16",
-                  "timed briefly", "building 0.84 s"):  # fmt: skip
+    for piece in ("✓ read", "✓ build", "2 variants in 0.84 s", "6 of 6 sets of inputs",
+                  "wide range", "25 pairs, call time, pages kept", "✓ confirm",
+                  "LANES=16 BLOCK=16", "timed briefly", "building 0.84 s"):  # fmt: skip
         assert piece in text, piece
 
 
@@ -74,7 +74,7 @@ def test_a_wrong_node_shows_where_it_was_wrong(saga: Saga) -> None:
     assert "✗ check" in text
     assert "expected 0.0312 got nan" in " ".join(text.split())
     assert "every 8th column" in text
-    assert "5 of 6 families" in text
+    assert "5 of 6 sets of inputs" in text
 
 
 def test_a_live_node_shows_what_it_is_doing(saga: Saga) -> None:
@@ -164,3 +164,39 @@ def test_the_log_holds_streams_and_compiler_errors(saga: Saga) -> None:
     assert "build failed with LANES=8" in text
     assert "'value' was not declared" in text
     assert code.log(Detail(node(1), None, (), (), ())) == [(("nothing was logged", "muted"),)]
+
+
+def test_a_target_page_has_one_line_for_each_time_and_the_measured_speedup() -> None:
+    # Timed while the machine was busy: the time alone would say that it is slower than eager.
+    best = node(5, time_ns=4_500_000, ratio=1.8, low=1.7, high=1.9)
+    row = target(best_node=5, best_ratio=1.8, baselines={"eager": 4_000_000})
+    model = Model()
+    model.apply(Update(session(), "running", None, (row,), (best,), (), 0))
+    text = text_of(pages.target_summary(row, model, 78, UNICODE))
+    assert text.count("eager") == 1
+    assert "1.80x" in next(line for line in text.split("\n") if line.startswith("best #5"))
+
+
+def test_a_node_left_by_a_dead_engine_is_not_in_work_now(saga: Saga) -> None:
+    found, model = looked(saga, 39)
+    assert "timing now" in text_of(detail.summary(found, model, 78, UNICODE))
+    model.state = "crashed"
+    text = text_of(detail.summary(found, model, 78, UNICODE))
+    assert "timing now" not in text
+    assert "unfinished" in text
+
+
+def test_long_lines_of_code_go_on_in_the_next_and_lose_nothing() -> None:
+    line: Line = (("  12  ", "faint"), ("float x = " + "aé漢" * 40, "code-key"), (";", "text"))
+    shown = code.folded([(("short", "text"),), line], 40)
+    assert shown[0] == (("short", "text"),)
+    assert all(width(text_of([one])) <= 40 for one in shown)
+    joined = text_of(shown[1:2]) + "".join(text_of([one])[len(code.INDENT) :] for one in shown[2:])
+    assert joined == text_of([line])
+    assert code.folded([line], 3) == [line]
+
+
+def test_the_log_names_who_wrote(saga: Saga) -> None:
+    saga.writer.stream(39, "model", "an idea")
+    found, _ = looked(saga, 39)
+    assert text_of(code.log(found)).startswith("drafter\nan idea")

@@ -204,3 +204,46 @@ def test_a_long_series_stays_bounded_and_keeps_its_best() -> None:
     assert len(long.all()) <= MOST_MARKS
     assert max(mark.best or 0 for mark in long.all()) == 9.0
     assert long.count == 10_001
+
+
+def test_after_the_end_no_target_looks_open() -> None:
+    rows = [target(1), target(2, eager_ns=None, name="gelu")]
+    model, shown = modelled([], rows, "finished")
+    texts = [plain(view.row(model, shown, key, view.Columns.of(100), UNICODE, 0))
+             for key in (target_key(1), target_key(2))]  # fmt: skip
+    assert "ended" in texts[0]
+    assert "not begun" in texts[1]
+    model.state = "stopped"  # this one can go on
+    assert "open" in plain(view.row(model, shown, target_key(1), view.Columns.of(100), UNICODE, 0))
+
+
+def test_a_target_closed_without_a_program_says_why() -> None:
+    model, shown = modelled([], [target(state="closed", reason="the judge broke")])
+    text = plain(view.row(model, shown, target_key(1), view.Columns.of(100), UNICODE, 0))
+    assert "the judge broke" in text
+
+
+def test_unsure_when_judged_again_is_not_called_wrong() -> None:
+    rows = [node(1, confirmed=-1, outcome="UNSURE"), node(2, confirmed=-1, outcome="SAME")]
+    model, shown = modelled(rows)
+    unsure, other = (
+        plain(view.row(model, shown, key, view.Columns.of(100), UNICODE, 0)) for key in (1, 2)
+    )
+    assert "unsure" in unsure
+    assert UNICODE.failed not in unsure
+    assert "not held" in other
+
+
+def test_confirming_is_said() -> None:
+    model, _ = modelled([node(1)])
+    model.heartbeat = Heartbeat(0, 0, 1, {"stage": "confirming", "node": 1}, {})
+    assert view.state_text(model, 0) == "confirming"
+
+
+def test_the_curve_names_the_best_that_stands() -> None:
+    series = Series()
+    series.add(3.0)
+    series.add(1.5)
+    text = "\n".join(plain(line) for line in curve.curve(series, None, 60, 10, UNICODE, 0, 1.5))
+    assert "1.50x" in text
+    assert "3.00x" not in text

@@ -10,6 +10,7 @@ from forge_tui.keys import KEYS
 from forge_tui.launch import LaunchError
 from forge_tui.screens.dialogs import Help, Question
 from forge_tui.tree import is_group
+from store import commands
 from tests.forge_tui.pilot import both_sizes, watched
 
 if TYPE_CHECKING:
@@ -366,3 +367,29 @@ async def test_a_command_that_cannot_be_written_says_so(saga: Saga) -> None:
         one.screen.post_message(one.screen.Sent("pause", 0, "cannot write: read-only"))
         await one.until(lambda: "pause: cannot write: read-only" in one.text())
         assert "running" in one.line(0)
+
+
+async def test_a_finished_search_says_that_nothing_is_left_to_resume(saga: Saga) -> None:
+    saga.emit("EngineStopped", state="finished", reason="every target is closed")
+    saga.close()
+    started: list[Path] = []
+    async with watched(saga.path, launcher=lambda path, say: started.append(path) or 1) as one:
+        await one.until(lambda: "finished" in one.line(0))
+        await one.press("r")
+        await one.until(lambda: "nothing is left to resume" in one.text())
+        assert started == []
+
+
+async def test_a_targets_code_tab_says_where_the_code_is(saga: Saga) -> None:
+    async with watched(saga.path) as one:
+        await one.press("g", "3")
+        await one.until(lambda: "b goes to the best, #37" in one.text())
+
+
+async def test_an_answer_is_not_told_as_news_of_the_node_in_work(saga: Saga) -> None:
+    async with watched(saga.path, (160, 50)) as one:
+        saga.emit("BranchPruned", target=1, node=1, nodes=3, by="person", reason="")
+        number = commands.send(saga.path, "prune", node=1)
+        saga.writer.answer(number, "prune", True, "closed", node=40)
+        await one.until(lambda: "softmax #1: branch closed" in one.text())
+        assert "#40: prune" not in one.text()

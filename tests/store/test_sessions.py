@@ -246,6 +246,20 @@ def test_liveness_of_a_session_being_taken_up() -> None:
     path = create("suite:softmax", {})
     row = SessionReader(path).session()
     assert liveness(row, path) == "new"
+    writer = SessionWriter(path)
+    assert liveness(row, path) == "starting"
+    # An engine that has said its last word lives on for a moment, and is not starting.
+    writer.emit("EngineStopped", state="finished", reason="")
+    assert liveness(SessionReader(path).session(), path) == "finished"
+    writer.close()
+
+
+def test_a_name_for_several_names_them() -> None:
+    for _ in range(2):
+        create("suite:softmax", {})
+    with pytest.raises(SessionNotFound) as caught:
+        find("softmax")
+    assert all(info.session in caught.value.message for info in list_sessions())
 
 
 def test_every_rule_is_for_a_kind_of_the_catalogue() -> None:
