@@ -103,7 +103,7 @@ def start_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @main.command()
 @start_options
 def demo(headless: bool, **options: Any) -> None:
-    """Search four operators of the suite, in about a minute and a half.
+    """Search three operators of the suite, in about a minute and a half.
 
     Without a terminal it prints progress and a final table, and exits with 0 only if every
     operator was searched.

@@ -21,7 +21,7 @@ DEFAULTS: dict[str, Any] = {
 }
 DEMO: dict[str, Any] = {
     **DEFAULTS,
-    "tasks": ["suite:softmax", "suite:layer_norm", "suite:rmsnorm", "suite:silu_mul"],
+    "tasks": ["suite:softmax", "suite:rmsnorm", "suite:silu_mul"],
     "nodes": 5,
     "minutes": 0.9,
     "patience": 6,

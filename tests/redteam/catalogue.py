@@ -282,7 +282,8 @@ KEEPING: list[Row] = [
      "static const S s = {1, 2};", WORK + "++s.n; out[0] += 0 * s.n;"), "build",
      {"static-storage"}),
     ("volatile constant", "relu", beside("static const volatile int k = 3;", WORK +
-     "const_cast<volatile int&>(k) = 4; out[0] += 0 * k;"), "build", {"static-storage"}),
+     "const_cast<volatile int&>(k) = 4; out[0] += 0 * k;"), "build|check",
+     {"static-storage", "crashed"}),  # newer compilers put it where a write kills
     ("inline variable", "relu", beside("inline int k = 1;", WORK + "++k;"), "build",
      {"static-storage"}),
     ("static local of a template", "relu", beside("template <int N> int& kept() { static int k ="
