@@ -190,7 +190,7 @@ def test_the_demo_counts_as_done_only_with_every_target_judged(fake: Any) -> Non
     fake("finish")
     result = ask("demo")
     assert result.exit_code == 1
-    assert "only 1 of 4 targets" in result.stderr
+    assert "only 1 of 3 targets" in result.stderr
 
 
 def test_shortfalls_have_reasons(home: Path) -> None:
