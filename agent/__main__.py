@@ -2,7 +2,8 @@
 
 ``search SESSION`` runs a session's engine. Standard output carries JSON lines: any number of
 ``{"stage": ...}``, then one ``{"started": true, "pid": N}`` or ``{"error": {...}}``.
-``doctor`` says as JSON lines what this machine can do.
+``verify TASK FILE`` judges one program without a session, ``audit`` judges the judge, ``doctor``
+says what this machine can do: JSON lines as well. The first two take ``--device DEVICE``.
 """
 
 from __future__ import annotations
@@ -15,10 +16,15 @@ import sqlite3
 import sys
 import traceback
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agent.errors import ForgeError
 from store.errors import StoreError
+
+if TYPE_CHECKING:
+    from agent.context import Place
+
+USAGE = "search SESSION | verify TASK FILE [--device D] | audit [--device D] | doctor"
 
 
 def say(line: dict[str, Any]) -> None:
@@ -35,11 +41,27 @@ def _hang_up() -> None:
     os.dup2(2, 1)
 
 
-def search(path: Path) -> int:
-    """Run a session's engine until it ends; the exit code says whether it ended in order."""
+def _place(device: str) -> Place:
+    """The device of that name, opened; from then on this process and its children see no other.
+
+    Raises:
+        MachineError: It is not there, or cannot be used.
+    """
+    from agent.context import Place
     from agent.devices import open_device
     from agent.devices.cpu import find_compiler
+    from agent.places import choose_device
+
+    kind = choose_device(device)
+    if kind == "cpu":
+        find_compiler()
+    return Place.of(open_device(kind))
+
+
+def search(path: Path) -> int:
+    """Run a session's engine until it ends; the exit code says whether it ended in order."""
     from agent.engine import Engine
+    from agent.places import lease_name
     from agent.workers.workshop import LocalWorkshop
     from store.lease import DeviceLease
     from store.paths import log_path
@@ -49,18 +71,43 @@ def search(path: Path) -> int:
     session = SessionWriter(path)
     try:
         row = SessionReader(path, session.conn).session()
-        find_compiler()
+        place = _place(str(row.config.get("device", "cpu")))
         home = path.parent.parent
-        facts = open_device("cpu").facts()
-        workshop = LocalWorkshop(home, log_path(path), facts["cores"], row.config.get("seed", 0))
-        lease = DeviceLease(home, "cpu")
-        engine = Engine(session, row, workshop, facts, lease)
+        cores = len(os.sched_getaffinity(0))
+        seed = int(row.config.get("seed", 0))
+        workshop = LocalWorkshop(home, log_path(path), place.device, cores, seed, place.arch)
+        lease = DeviceLease(home, lease_name(place.device, place.key))
+        engine = Engine(session, row, workshop, place, lease)
         return asyncio.run(_live(engine, workshop))
     except sqlite3.Error as error:
         traceback.print_exc()
         raise explain(path, error) from None
     finally:
         session.close()
+
+
+def verify(task: str, file: Path, device: str) -> int:
+    """Judge one program; the exit code is 0 if it passed every rung."""
+    from agent.task import open_task
+    from agent.verify import verify as judge
+
+    place = _place(device)
+    return asyncio.run(judge(open_task(task, place.device), file, place, say))
+
+
+def audit(device: str) -> int:
+    """Judge the judge; the exit code is 0 if it was right everywhere."""
+    from agent.audit import run
+
+    return run(device, say)
+
+
+def doctor() -> int:
+    from agent.doctor import checks
+
+    for check in checks():
+        say(check)
+    return 0
 
 
 async def _live(engine: Any, workshop: Any) -> int:
@@ -89,14 +136,18 @@ def main(argv: list[str]) -> int:
         match argv:
             case ["search", session]:
                 return search(Path(session))
+            case ["verify", task, file]:
+                return verify(task, Path(file), "cpu")
+            case ["verify", task, file, "--device", device]:
+                return verify(task, Path(file), device)
+            case ["audit"]:
+                return audit("cpu")
+            case ["audit", "--device", device]:
+                return audit(device)
             case ["doctor"]:
-                from agent.doctor import checks
-
-                for check in checks():
-                    say(check)
-                return 0
+                return doctor()
             case _:
-                say({"error": {"message": "usage: python -m agent search SESSION | doctor"}})
+                say({"error": {"message": f"usage: python -m agent {USAGE}"}})
                 return 2
     except ForgeError as error:
         say({"error": error.to_json()})

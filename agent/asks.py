@@ -48,7 +48,7 @@ def prune(engine: Engine, args: dict[str, Any]) -> Answer:
                reason=str(args.get("reason", ""))[:200])  # fmt: skip
     if engine.working_on in branch:
         engine.drop_work("its branch was closed")
-    engine.settle_best(target)
+    engine.nodes.settle_best(target)
     return True, f"closed the branch of node {node}: {_nodes(len(branch))}"
 
 
@@ -64,7 +64,7 @@ def unprune(engine: Engine, args: dict[str, Any]) -> Answer:
     target.tree.prune(node, False)
     count = len(target.tree.branch(node))
     engine.say("BranchUnpruned", target=target.id, node=node, nodes=count, by="person")
-    engine.settle_best(target)
+    engine.nodes.settle_best(target)
     return True, f"opened the branch of node {node}: {_nodes(count)}"
 
 

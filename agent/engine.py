@@ -9,37 +9,36 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from agent.asks import ASKS
-from agent.clock import ActiveClock
 from agent.confirm import confirm_best
+from agent.context import Context, Place
 from agent.devices.facts import load_sample, machine
 from agent.errors import ForgeError, MachineError, TaskError
-from agent.restore import Unfinished, restore
+from agent.nodes import Nodes
+from agent.restore import Unfinished, handed_in, restore, stored_program
 from agent.search.budget import Caps, Progress, closing, hopeless, next_target
-from agent.search.policy import Choice, Policy
-from agent.search.target import Scored, Target
+from agent.search.target import Target
 from agent.task import TargetSpec, open_task
-from agent.work import Failed, NodeWork
-from agent.workers.workshop import Exhausted, Proposal
+from agent.yardstick import calibrate, measure_baseline, set_apart, wanted_baselines
 from store import VERSION
+from store.reading import SessionReader
 from store.sessions import ACTIVE
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine
+    from collections.abc import Callable, Coroutine
 
-    from agent.program import Program
     from agent.workers.workshop import Workshop
     from store.lease import DeviceLease
     from store.rows import SessionRow
     from store.writing import SessionWriter
 
+    Step = Callable[[], Coroutine[Any, Any, None]]
+
 TICK_S = 0.25
-MAX_ATTEMPTS = 3
-BUSY = 0.25
+NO_WRITER = "no writer for CUDA is configured"
 
 
 class Engine:
@@ -49,13 +48,13 @@ class Engine:
         session: The session, locked for this engine.
         row: Its row: task and config.
         workshop: The workers.
-        facts: Device facts that plans may use.
+        place: Where programs run.
         lease: The right to load the device, shared with other sessions; None needs none.
 
     Attributes:
         targets: Targets by id.
+        nodes: Makes and ends their nodes.
         going: False while paused or pausing.
-        working_on: The node in work, 0 for none.
     """
 
     def __init__(
@@ -63,32 +62,35 @@ class Engine:
         session: SessionWriter,
         row: SessionRow,
         workshop: Workshop,
-        facts: dict[str, int],
+        place: Place,
         lease: DeviceLease | None = None,
     ) -> None:
         self._session = session
-        self._row = row
+        self._config = row.config
         self._workshop = workshop
-        self._facts = facts
-        self._lease = lease
-        self._policy = Policy()
+        self._place = place
+        self._context = Context(session, workshop, place, row.session, lease)
+        self.nodes = Nodes(self._context, died=row.state in ACTIVE)
         self._caps = Caps.of(row.config)
-        self._clock = ActiveClock(session.active_us)
+        self._baselines = wanted_baselines(row.config, place.device)
+        self._clock = self._context.clock
         self._stopping = ""
         self._work: asyncio.Task[None] | None = None
         self._ticker: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
-        self._doing: dict[str, Any] = {"stage": "starting"}
         self._unfinished: list[Unfinished] = []
-        self._died = row.state in ACTIVE
+        self._loaded: set[int] = set()
         self.targets: dict[int, Target] = {}
         self.going = True
-        self.working_on = 0
+
+    @property
+    def working_on(self) -> int:
+        """The node in work, 0 for none."""
+        return self._context.working_on
 
     def say(self, kind: str, *, target: int = 0, node: int = 0, **payload: Any) -> None:
         """Append an event."""
-        self._session.active_us = self._clock.us()
-        self._session.emit(kind, target=target, node=node, **payload)
+        self._context.say(kind, target=target, node=node, **payload)
 
     # -- before the search -------------------------------------------------------------------------
 
@@ -99,42 +101,62 @@ class Engine:
             ForgeError: A task cannot be used; the session says so and has ended.
         """
         self.say("EngineStarted", pid=os.getpid(), host=socket.gethostname(), version=VERSION,
-                 machine=machine())  # fmt: skip
-        self.targets, self._unfinished = restore(self._session)
+                 machine={**machine(), "device": self._place.key})  # fmt: skip
+        self.targets, self._unfinished = restore(self._session, self._config)
         try:
-            if self.targets:
-                for target in self.targets.values():
-                    if target.open or not target.confirmed:
-                        on_stage(f"loading {target.name}")
-                        await self._workshop.load(target.id, target.task)
-            else:
-                await self._load_tasks(on_stage)
+            self._require_a_writer()
+            for target in self.targets.values():
+                set_apart(self._context, target)
+                if target.open or target.stale or target.judge_again:
+                    on_stage(f"loading {target.name}")
+                    await self._load(target)
+            for number, spec in enumerate(self._config["tasks"], start=1):
+                if number not in self.targets:
+                    on_stage(f"loading {spec}")
+                    await self._load_task(number, spec)
+        except MachineError as error:
+            self.say("EngineStopped", state="failed", reason=_with_cure(error))
+            raise
         except ForgeError as error:
             self.say("EngineStopped", state="failed", reason=error.message)
             raise
 
-    async def _load_tasks(self, on_stage: Callable[[str], None]) -> None:
-        for number, spec in enumerate(self._row.config["tasks"], start=1):
-            on_stage(f"loading {spec}")
-            try:
-                task = open_task(spec, self._row.config.get("device", "cpu"))
-                answer = await self._workshop.load(number, task)
-                if answer.get("refusal"):
-                    raise TaskError(
-                        f"{task.name} cannot be drafted: {answer['refusal']}",
-                        "choose another task; the drafter is the only writer so far",
-                        code="cannot-draft",
-                    )
-            except ForgeError as error:
-                self.say("TargetRefused", target=number, name=spec[:200], code=error.code,
-                         message=error.message, cure=error.cure)  # fmt: skip
-                raise
-            target = Target(
-                number, task.name, task, TargetSpec.from_json(answer["spec"]), Progress(0, None)
+    def _require_a_writer(self) -> None:
+        if self._place.language == "cuda" and not self._config.get("programs"):
+            raise ForgeError(
+                NO_WRITER, "hand a program of your own in: --program FILE", code="no-writer"
             )
-            self.targets[number] = target
-            self.say("TargetAdded", target=number, name=task.name, spec=answer["spec"],
-                     task=task.to_json())  # fmt: skip
+
+    async def _load(self, target: Target) -> None:
+        answer = await self._workshop.load(target.id, target.task)
+        target.refusal = str(answer.get("refusal") or "")
+        self._loaded.add(target.id)
+
+    async def _load_task(self, number: int, spec: str) -> None:
+        programs = handed_in(self._config, number)
+        try:
+            task = open_task(spec, self._place.device)
+            answer = await self._workshop.load(number, task)
+            refusal = str(answer.get("refusal") or "")
+            if refusal and self._place.language == "cpp" and not programs:
+                raise TaskError(
+                    f"{task.name} cannot be drafted: {refusal}",
+                    "choose another task, or hand a program of your own in: --program FILE",
+                    code="cannot-draft",
+                )
+        except MachineError:
+            raise
+        except ForgeError as error:
+            self.say("TargetRefused", target=number, name=spec[:200], code=error.code,
+                     message=error.message, cure=error.cure)  # fmt: skip
+            raise
+        self._loaded.add(number)
+        self.targets[number] = Target(
+            number, task.name, task, TargetSpec.from_json(answer["spec"]), Progress(0, None),
+            refusal=refusal, handed_in=programs,
+        )  # fmt: skip
+        self.say("TargetAdded", target=number, name=task.name, spec=answer["spec"],
+                 task=task.to_json())  # fmt: skip
 
     # -- the search --------------------------------------------------------------------------------
 
@@ -146,9 +168,10 @@ class Engine:
         try:
             state, reason = await self._search()
         except MachineError as error:
-            state, reason = "failed", f"{error.message}; {error.cure}"
+            state, reason = "failed", _with_cure(error)
         finally:
             ticker.cancel()
+            await asyncio.gather(ticker, return_exceptions=True)
             self._clock.halt()
         self.say("EngineStopped", state=state, reason=reason[:500])
         return state
@@ -168,217 +191,127 @@ class Engine:
             await self._guarded(step())
         return "stopped", self._stopping
 
-    def _next_step(self) -> Callable[[], Coroutine[Any, Any, None]] | None:
+    def _next_step(self) -> Step | None:
         """What the search does next; None when every target is closed."""
+        for target in self.targets.values():
+            if (target.stale or target.judge_again) and (step := self._before_judging(target)):
+                return step
         if self._unfinished:
-            return self._take_up
-        target_id = next_target(
-            {id_: target.progress for id_, target in self.targets.items() if target.open},
-            self._policy.first_drafts,
-        )
-        if target_id is None:
+            lost = self._unfinished.pop(0)
+            return partial(self.nodes.take_up, self.targets[lost.target], lost)
+        chosen = self._next_target()
+        if chosen is None:
             return None
-        target = self.targets[target_id]
-        return partial(self._extend if target.measured else self._calibrate, target)
+        return self._before_judging(chosen) or partial(self._extend, chosen)
+
+    def _next_target(self) -> Target | None:
+        """Which open target gets the next node: what people wrote for one goes before all else."""
+        there = {id_: target for id_, target in self.targets.items() if target.open}
+        handed = [id_ for id_, target in there.items() if target.handed_in]
+        progress = {id_: target.progress for id_, target in there.items()}
+        chosen = handed[0] if handed else next_target(progress, self.nodes.policy.first_drafts)
+        return None if chosen is None else there[chosen]
+
+    def _before_judging(self, target: Target) -> Step | None:
+        """What must be done before new programs of a target can be judged; None when nothing."""
+        if not target.measured:
+            return partial(self._calibrate, target)
+        if self._place.device == "cuda" and (step := self._next_baseline(target)):
+            return step
+        target.judge_again = [node for node in target.judge_again if not target.tree.closed(node)]
+        if target.judge_again:
+            return partial(self._judge_again, target, target.judge_again[0])
+        return None
+
+    def _next_baseline(self, target: Target) -> Step | None:
+        for name in self._baselines:
+            if name not in target.baselines:
+                return partial(measure_baseline, self._context, target, name)
+        return None
 
     async def _guarded(self, step: Coroutine[Any, Any, None]) -> None:
         """Run one step as a task, so that a stop or a prune can end it."""
-        self._work = asyncio.create_task(step)
+        self._work = work = asyncio.create_task(step)
         try:
             if self._ticker is not None:
-                await asyncio.wait({self._work, self._ticker}, return_when="FIRST_COMPLETED")
-                if self._ticker.done() and not self._work.done():
-                    self._work.cancel()
-                    await asyncio.wait({self._work})
+                await asyncio.wait({work, self._ticker}, return_when="FIRST_COMPLETED")
+                if self._ticker.done() and not work.done():
+                    work.cancel()
+                    await asyncio.wait({work})
                     self._ticker.result()
-            await self._work
+            await work
         except asyncio.CancelledError:
             current = asyncio.current_task()
             if current is not None and current.cancelling():
                 raise
         finally:
-            self._work, self.working_on = None, 0
+            # Whatever ended this, the step must not go on alone with a session that closes.
+            work.cancel()
+            await asyncio.gather(work, return_exceptions=True)
+            self._work, self._context.working_on = None, 0
 
     async def _hold(self) -> None:
         counting = self._clock.running
         self._clock.halt()
-        self._doing = {"stage": "paused"}
+        self._context.does("paused")
         self.say("SearchPaused")
         while not self.going and not self._stopping:
             self._wake.clear()
             waiting = asyncio.create_task(self._wake.wait())
             ticker = self._ticker or waiting
-            await asyncio.wait({waiting, ticker}, return_when="FIRST_COMPLETED")
-            waiting.cancel()
+            try:
+                await asyncio.wait({waiting, ticker}, return_when="FIRST_COMPLETED")
+            finally:
+                waiting.cancel()
             if ticker is not waiting and ticker.done():
                 ticker.result()
         if counting:
             self._clock.go()
 
     async def _calibrate(self, target: Target) -> None:
-        self._doing = {"stage": "measuring eager", "target": target.id}
+        target.stale = False
         try:
-            async with self._leased():
-                found = await self._workshop.calibrate(target.id)
+            await calibrate(self._context, target)
         except MachineError:
             raise
         except ForgeError as error:
-            target.open = False
-            self.say("TargetClosed", target=target.id, code=error.code, reason=error.message)
-            return
-        target.measured = True
-        target.progress.eager_ns, target.progress.sol_ns = found["eager_ns"], found["sol_ns"]
-        self.say(
-            "TargetMeasured", target=target.id, eager_ns=found["eager_ns"], sol_ns=found["sol_ns"],
-            floor_ns=found["floor_ns"], baselines={"eager": found["eager_ns"]},
-            detail=dict(found.get("detail") or {}),
-        )  # fmt: skip
-        others = float((found.get("detail") or {}).get("others", 0.0))
-        target.measured_busy = others >= BUSY
-        if target.measured_busy:
-            text = f"other programs use {others:.0%} of the machine: times are uncertain"
-            self.say("Noted", target=target.id, level="warning", text=text)
-        elif why := hopeless(target.progress):
-            self._close(target, *why)
+            target.judge_again = []
+            self._close(target, error.code, error.message)
 
     def _close(self, target: Target, code: str, reason: str) -> None:
         target.open = False
         self.say("TargetClosed", target=target.id, code=code, reason=reason)
 
+    async def _judge_again(self, target: Target, node: int) -> None:
+        reader = SessionReader(self._session.path, self._session.conn)
+        row = reader.node(node)
+        program = stored_program(reader, row.program) if row else None
+        if program is None:
+            target.judge_again.remove(node)
+            text = f"the program of node {node} is missing: it cannot be judged here"
+            self._context.note("warning", text, target=target.id)
+            return
+        await self.nodes.judge_again(target, node, program)
+
     async def _extend(self, target: Target) -> None:
         """One more node for a target, or the target closed when nothing can be added."""
-        if why := closing(target.progress, self._caps):
-            if why[0] == "sol" and target.measured_busy:
-                # The speed of light was measured while others used the machine: look again.
-                await self._calibrate(target)
-                target.measured_busy = False
-                return
+        if target.handed_in:
+            await self.nodes.hand_in(target)
+            return
+        why = None if target.measured_busy else hopeless(target.progress)
+        if why is None and self._place.language == "cuda":
+            why = "exhausted", NO_WRITER
+        elif why is None and target.refusal:
+            why = "exhausted", f"it cannot be drafted: {target.refusal}"
+        why = why or closing(target.progress, self._caps)
+        if why and why[0] == "sol" and target.measured_busy and not target.looked_again:
+            # The speed of light was measured while others used the machine: look again.
+            target.looked_again = True
+            await self._calibrate(target)
+            return
+        why = why or await self.nodes.grow(target)
+        if why:
             self._close(target, *why)
-            return
-        while (choice := self._policy.choose(target.tree)) is not None:
-            try:
-                proposal = await self._workshop.propose(target.id, self._ask(target, choice))
-            except MachineError:
-                raise
-            except ForgeError as error:
-                self._close(target, error.code, f"nothing more can be drafted: {error.message}")
-                return
-            if isinstance(proposal, Proposal):
-                await self._new_node(target, choice, proposal)
-                return
-            self._spend(target, choice, proposal)
-        self._close(target, "exhausted", "the drafter has no more schedules to try")
-
-    def _ask(self, target: Target, choice: Choice) -> dict[str, Any]:
-        parent = choice.parent
-        return {
-            "action": choice.action,
-            "parent_schedule": target.schedules.get(parent) if parent else None,
-            "failure": target.failures.get(parent) if parent else None,
-            "tried": target.tried,
-        }
-
-    @staticmethod
-    def _spend(target: Target, choice: Choice, why: Exhausted) -> None:
-        target.tree[choice.parent or 0].spent.add(choice.action)
-
-    async def _new_node(self, target: Target, choice: Choice, proposal: Proposal) -> None:
-        node = self._session.next_id("nodes")
-        self.say(
-            "NodeCreated", target=target.id, node=node, parent=choice.parent, second_parent=None,
-            action=choice.action, writer="drafter", model=None,
-        )  # fmt: skip
-        target.tree.add(node, choice.parent, choice.action)
-        target.progress.nodes += 1
-        self._remember(target, node, proposal.schedule)
-        await self._do(target, node, None, proposal)
-
-    @staticmethod
-    def _remember(target: Target, node: int, schedule: dict[str, Any] | None) -> None:
-        if schedule is not None:
-            target.schedules[node] = schedule
-            target.tried.add(str(schedule["key"]))
-
-    async def _take_up(self) -> None:
-        """Work on a node again that was in work when an earlier engine ended."""
-        lost = self._unfinished.pop(0)
-        target = self.targets[lost.target]
-        if self._died and lost.attempts >= MAX_ATTEMPTS:
-            reason = f"the engine died {lost.attempts} times while at work on it"
-            self._ended(target, lost.node, Failed("build", "lost", reason, {}), {})
-            return
-        reason = "its engine died" if self._died else "its engine was stopped"
-        self.say("NodeRequeued", target=target.id, node=lost.node, reason=reason, died=self._died)
-        proposal = None
-        if lost.program is None:
-            ask = self._ask(target, Choice(lost.action, lost.parent))
-            try:
-                found = await self._workshop.propose(target.id, ask)
-            except MachineError:
-                raise
-            except ForgeError as error:
-                self._ended(target, lost.node, Failed("read", error.code, error.message, {}), {})
-                return
-            if isinstance(found, Exhausted):
-                self._drop(target, lost.node, found.why)
-                return
-            proposal = found
-            self._remember(target, lost.node, found.schedule)
-        await self._do(target, lost.node, lost.program, proposal)
-
-    async def _do(
-        self, target: Target, node: int, program: Program | None, proposal: Proposal | None
-    ) -> None:
-        def on_stage(stage: str) -> None:
-            self._session.active_us = self._clock.us()
-            self._doing = {"stage": stage, "node": node, "target": target.id}
-
-        self.working_on = node
-        work = NodeWork(
-            self._session, self._workshop, target, node, self._facts, self._leased, on_stage
-        )
-        outcome = await work.run(program, proposal)
-        self._ended(target, node, outcome, work.seconds)
-
-    def _ended(
-        self, target: Target, node: int, outcome: Scored | Failed, seconds: dict[str, float]
-    ) -> None:
-        with self._session.together():
-            if isinstance(outcome, Failed):
-                target.tree.fail(node, outcome.rung)
-                target.failures[node] = {"rung": outcome.rung, "code": outcome.code,
-                                         "message": outcome.reason, **outcome.evidence}  # fmt: skip
-                target.progress.ended_with(None, None)
-                self.say("NodeFailed", target=target.id, node=node, rung=outcome.rung,
-                         code=outcome.code, reason=outcome.reason, seconds=seconds)  # fmt: skip
-                return
-            reward = target.reward_of(outcome.low)
-            target.scored[node] = outcome
-            target.tree.score(node, reward)
-            target.progress.ended_with(outcome.low, outcome.ratio)
-            self.say(
-                "NodeScored", target=target.id, node=node, variant=outcome.variant,
-                outcome=outcome.outcome, time_ns=outcome.time_ns, ratio=outcome.ratio,
-                low=outcome.low, high=outcome.high,
-                sol_fraction=target.progress.sol_fraction(outcome.ratio), reward=reward,
-                seconds=seconds,
-            )  # fmt: skip
-            if target.may_lead(outcome):
-                self.settle_best(target)
-
-    def settle_best(self, target: Target) -> None:
-        """Say so when another node leads than before."""
-        leader = target.leader()
-        if leader == target.best:
-            return
-        target.best = leader
-        if leader is None:
-            self.say("BestWithdrawn", target=target.id, reason="no program stands")
-            return
-        scored = target.scored[leader]
-        self.say("BestImproved", target=target.id, node=leader, variant=scored.variant,
-                 ratio=scored.ratio, time_ns=scored.time_ns,
-                 of_nodes=target.progress.ended)  # fmt: skip
 
     # -- the end -----------------------------------------------------------------------------------
 
@@ -394,14 +327,17 @@ class Engine:
 
     async def _confirm(self, target: Target) -> None:
         best = target.best or 0
-        self.working_on = best
-        self._doing = {"stage": "confirming", "node": best, "target": target.id}
-        outcome = await confirm_best(
-            self._session, self._workshop, target, self._facts, self._leased
-        )
+        self._context.working_on = best
+        self._context.does("confirming", node=best, target=target.id)
+        outcome = await confirm_best(self._context, target)
         kept = {"FASTER": target.confirmed, "UNSURE": target.unsure}
         kept.get(outcome, target.refused).add(best)
-        self.settle_best(target)
+        self.nodes.settle_best(target)
+
+    def _before_the_end(self, target: Target) -> Step:
+        if target.id not in self._loaded:
+            return partial(self._load, target)
+        return self._next_baseline(target) or partial(self._confirm, target)
 
     async def _finish(self, reason: str) -> tuple[str, str]:
         """Confirm what claims to be a win, then end; this is no search, so it is not counted."""
@@ -410,7 +346,7 @@ class Engine:
             if not self.going:
                 await self._hold()
                 continue
-            await self._guarded(self._confirm(target))
+            await self._guarded(self._before_the_end(target)())
         return ("stopped", self._stopping) if self._stopping else ("finished", reason)
 
     # -- what people and the clock do --------------------------------------------------------------
@@ -432,29 +368,9 @@ class Engine:
         node = self.working_on
         for target in self.targets.values():
             if node in target.tree and target.tree[node].state == "live":
-                self._drop(target, node, reason)
+                self.nodes.drop(target, node, reason)
         if self._work is not None:
             self._work.cancel()
-
-    def _drop(self, target: Target, node: int, reason: str) -> None:
-        target.tree.drop(node)
-        self.say("NodeDropped", target=target.id, node=node, reason=reason)
-
-    @asynccontextmanager
-    async def _leased(self) -> AsyncIterator[None]:
-        """The right to load the device; waits while another session measures."""
-        if self._lease is None:
-            yield
-            return
-        doing = self._doing
-        while not self._lease.try_take(self._row.session):
-            self._doing = {**doing, "stage": f"waiting for {self._lease.holder()}"}
-            await asyncio.sleep(0.1)
-        self._doing = doing
-        try:
-            yield
-        finally:
-            self._lease.give_back()
 
     def _answer(self) -> None:
         for command, verb, args in self._session.new_commands():
@@ -470,6 +386,10 @@ class Engine:
             self._answer()
             if turn % 4 == 0:
                 self._session.active_us = self._clock.us()
-                self._session.beat(os.getpid(), self._doing, load_sample())
+                self._session.beat(os.getpid(), self._context.doing, load_sample())
             turn += 1
             await asyncio.sleep(TICK_S)
+
+
+def _with_cure(error: MachineError) -> str:
+    return f"{error.message}; {error.cure}" if error.cure else error.message

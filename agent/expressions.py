@@ -1,16 +1,18 @@
 """Small arithmetic for sizes and scalars in a plan, evaluated without Python's ``eval``.
 
 Allowed: integers, floats, ``+ - * // / %``, comparisons, ``and or not``, ``a if c else b``,
-``min max ceil_div``, and names: ``x.shape[0]``, ``x.stride[1]``, ``x.numel``, tunables, scalars,
-``device.cores``. Everything else is refused with the place named.
+``min max ceil_div round_up next_pow2 sqrt``, and names: ``x.shape[0]``, ``x.stride[1]``,
+``x.numel``, tunables, scalars, ranged sizes, ``device.sms``. Everything else is refused with the
+place named.
 """
 
 from __future__ import annotations
 
 import ast
+import math
 import operator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from agent.errors import ProgramError
 
@@ -43,7 +45,12 @@ _CALLS: dict[str, Callable[..., Number]] = {
     "min": min,
     "max": max,
     "ceil_div": lambda a, b: -(-a // b),
+    "round_up": lambda a, b: -(-a // b) * b,
+    "next_pow2": lambda a: 1 << max(0, math.ceil(a) - 1).bit_length(),
+    "sqrt": math.sqrt,
 }
+# How many values each takes; min and max take any number.
+_TAKES = {"ceil_div": 2, "round_up": 2, "next_pow2": 1, "sqrt": 1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,24 +58,25 @@ class Scope:
     """The names that an expression may use.
 
     Attributes:
-        tensors: name -> (shape, strides) in elements.
-        numbers: tunables and scalars.
-        device: facts such as ``cores``, ``l2`` (bytes).
+        tensors: name -> (shape, strides) in elements; no strides where a library chooses them.
+        numbers: tunables, scalars, ranged sizes.
+        device: facts such as ``cores`` or ``sms``, ``l2`` (bytes).
     """
 
-    tensors: Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]]
+    tensors: Mapping[str, tuple[tuple[int, ...], tuple[int, ...] | None]]
     numbers: Mapping[str, Number]
-    device: Mapping[str, int]
+    device: Mapping[str, Any]
 
     @staticmethod
-    def of(spec: TargetSpec, values: Mapping[str, int], device: Mapping[str, int]) -> Scope:
+    def of(spec: TargetSpec, values: Mapping[str, int], device: Mapping[str, Any]) -> Scope:
+        tensors: dict[str, tuple[tuple[int, ...], tuple[int, ...] | None]]
         tensors = {arg.name: (tuple(arg.shape), tuple(arg.strides)) for arg in spec.args}
         tensors |= {out.name: (tuple(out.shape), tuple(out.strides)) for out in spec.outputs}
         scalars = {
             name: int(value) if isinstance(value, bool) else value
             for name, value in spec.scalars.items()
         }
-        return Scope(tensors, {**scalars, **values}, device)
+        return Scope(tensors, {**spec.sizes, **scalars, **values}, device)
 
 
 def evaluate(text: str, scope: Scope) -> Number:
@@ -134,13 +142,14 @@ def _raw_value(node: ast.expr, scope: Scope) -> Number:
         case ast.IfExp(test=test, body=body, orelse=orelse):
             return _value(body if _value(test, scope) else orelse, scope)
         case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name in _CALLS and args:
-            if name == "ceil_div" and len(args) != 2:
-                raise _Refused("ceil_div takes two values")
+            if len(args) != _TAKES.get(name, len(args)):
+                raise _Refused(f"{name} takes {_TAKES[name]} values, not {len(args)}")
             given = [_value(arg, scope) for arg in args]
-            return _CALLS[name](*given) if len(given) > 1 else given[0]
+            return given[0] if len(given) == 1 and name not in _TAKES else _CALLS[name](*given)
         case ast.Attribute(value=ast.Name(id="device"), attr=fact):
-            if fact in scope.device:
-                return scope.device[fact]
+            known = scope.device.get(fact)
+            if isinstance(known, int | float):
+                return known
             raise _Refused(f"unknown fact device.{fact}")
         case ast.Attribute(value=ast.Name(id=name), attr="numel"):
             shape, _ = _tensor(name, scope)
@@ -154,6 +163,8 @@ def _raw_value(node: ast.expr, scope: Scope) -> Number:
         ):
             shape, strides = _tensor(name, scope)
             sizes = shape if which == "shape" else strides
+            if sizes is None:
+                raise _Refused(f"the strides of {name} are the library's choice")
             place = _value(index, scope)
             if not isinstance(place, int) or not -len(sizes) <= place < len(sizes):
                 raise _Refused(f"{name} has no dimension {place}")
@@ -161,7 +172,7 @@ def _raw_value(node: ast.expr, scope: Scope) -> Number:
     raise _Refused(f"{ast.unparse(node)[:60]} is not allowed in a plan")
 
 
-def _tensor(name: str, scope: Scope) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _tensor(name: str, scope: Scope) -> tuple[tuple[int, ...], tuple[int, ...] | None]:
     if name not in scope.tensors:
         raise _Refused(f"unknown tensor {name}")
     return scope.tensors[name]

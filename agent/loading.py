@@ -6,8 +6,6 @@ Everything here runs the user's code, so it is used in workers only.
 from __future__ import annotations
 
 import inspect
-import keyword
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,16 +14,16 @@ from torch import nn
 from torch.utils import _pytree as pytree
 
 from agent.errors import TaskError
+from agent.naming import names_for, step
+from agent.taskfile import check_default, declared, unknown_argument
 from agent.tensors import check_tensor, own_memory
 from agent.usercode import execute, importable, one_line, user_code
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from agent.task import Scalar, TaskSource
 
-# Names that programs use for something else: outputs, and the words of plan expressions.
-_RESERVED = re.compile(r"out\d*|device|min|max|ceil_div")
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
@@ -46,19 +44,41 @@ class Inputs:
 
 
 class Callee:
-    """The user's function or model.
+    """The user's function or model, with the ranged dimensions at these sizes.
+
+    Args:
+        source: The task.
+        sizes: Of ranged dimensions, by name; those left out have the file's own.
 
     Attributes:
         weights: Parameters and buffers by argument name, each once, on the device.
+        ranges: As the file declares them.
+        sizes: Of all ranged dimensions.
+        mutates: As the file declares it; names of inputs and weights.
+        first: The inputs under seed 0, until ``release``.
     """
 
-    def __init__(self, source: TaskSource) -> None:
+    def __init__(self, source: TaskSource, sizes: Mapping[str, int]) -> None:
         self._source = source
-        with importable(source), user_code(source, "the file"):
-            space = execute(source)
+        says = declared(source.text, source.kind, source.name)
+        self.ranges, self.mutates = says.ranges, says.mutates
         kernelbench = source.kind == "kernelbench"
+        if strange := set(sizes) - set(self.ranges):
+            raise TaskError(
+                f"the task has no ranged dimension {one_line(min(strange), 60)}",
+                "declare it in RANGES, or leave it out",
+                code="task-ranges",
+            )
+        with importable(source), user_code(source, "the file"):
+            space = execute(source, sizes if kernelbench else {})
         target = self._named(space, "Model" if kernelbench else "reference")
         self._make = self._named(space, "get_inputs" if kernelbench else "inputs")
+        self.sizes = self._sizes(sizes, space if kernelbench else _defaults(self._make))
+        self._keywords: dict[str, Any] = {} if kernelbench else dict(self.sizes)
+        # Inputs that take no device are made under it, as long as that works.
+        self._on_device = source.device != "cpu" and not _takes_device(self._make)
+        if _takes_device(self._make):
+            self._keywords["device"] = source.device
         with importable(source), user_code(source, "building the model"):
             torch.manual_seed(0)
             if kernelbench:
@@ -73,43 +93,91 @@ class Callee:
         self._signature: inspect.Signature | None = _signature(target)
         with importable(source):
             self.first = self.inputs(0)
+        self._rename_weights()
+
+    def _rename_weights(self) -> None:
+        """Weights come after inputs: a clash of names renames the weight."""
         if not self.first.tensors:
             raise TaskError(
                 "the inputs hold no tensor",
                 "return the tensors that the reference takes",
                 code="task-no-input",
             )
-        # Weights come after inputs: a clash of names renames the weight.
-        names = _names([*self.first.tensors, *self.first.scalars, *self.weights])
+        names = names_for([*self.first.tensors, *self.first.scalars, *self.weights])
         fresh = names[len(self.first.tensors) + len(self.first.scalars) :]
         renamed = dict(zip(list(self.weights), fresh, strict=True))
         self.weights = {renamed[name]: value for name, value in self.weights.items()}
         self._sites = {renamed[name]: sites for name, sites in self._sites.items()}
+        known = [*self.first.tensors, *self.weights]
+        for name in self.mutates:
+            if name not in known:
+                raise unknown_argument(name, known)
 
     def inputs(self, seed: int) -> Inputs:
         """Run the task's inputs under ``torch.manual_seed(seed)``."""
         source = self._source
-        with user_code(source, self._make.__name__ + "()"):
-            torch.manual_seed(seed)
-            given = self._make(source.device) if _takes_device(self._make) else self._make()
-        bound = self._bind(given)
-        paths, layout = pytree.tree_flatten_with_path(dict(bound.arguments))
-        names = _names(["_".join(_part(key) for key in path) for path, _ in paths])
-        leaves = [leaf for _, leaf in paths]
+        names, leaves, layout, nested = self._leaves(seed)
         tensors: dict[str, torch.Tensor] = {}
         scalars: dict[str, Scalar] = {}
-        for at, (name, leaf) in enumerate(zip(names, leaves, strict=True)):
+        for at, name in enumerate(names):
+            leaf = leaves[at]
             if isinstance(leaf, torch.Tensor):
                 check_tensor(leaf, f"the input {name}")
                 with user_code(source, f"moving {name} to {source.device}"):
-                    leaves[at] = tensors[name] = own_memory(leaf.detach().to(source.device))
+                    # One at a time: what was made is freed as soon as it is copied.
+                    leaves[at] = tensors[name] = own_memory(leaf.detach(), source.device)
             elif isinstance(leaf, int | float):
                 scalars[name] = leaf
-        nested = any(len(path) != 1 for path, _ in paths)
         return Inputs(tensors, scalars, leaves, layout, nested)
 
-    def function(self, weights: Sequence[str]) -> Callable[..., tuple[torch.Tensor, ...]]:
+    def _leaves(self, seed: int) -> tuple[list[str], list[Any], pytree.TreeSpec, bool]:
+        """What the inputs are made of: names, values, layout, whether any is in a list."""
+        bound = self._bind(self._given(seed))
+        paths, layout = pytree.tree_flatten_with_path(dict(bound.arguments))
+        names = names_for(["_".join(step(key) for key in path) for path, _ in paths])
+        return names, [leaf for _, leaf in paths], layout, any(len(path) != 1 for path, _ in paths)
+
+    def _given(self, seed: int) -> Any:
+        """What the task's inputs return, made on the device even if they do not ask for it.
+
+        Random numbers take seconds on a CPU where a GPU takes milliseconds. Code that cannot be
+        run so, because it mixes devices, is run as it is.
+        """
+        make, source = self._make, self._source
+        doing = make.__name__ + "()"
+        if self._on_device:
+            try:
+                with torch.device(source.device), user_code(source, doing):
+                    torch.manual_seed(seed)
+                    return make(**self._keywords)
+            except TaskError as error:
+                if error.code != "task-raises" or "sticky" in error.evidence:
+                    raise
+                self._on_device = False
+        with user_code(source, doing):
+            torch.manual_seed(seed)
+            return make(**self._keywords)
+
+    def restore(self) -> None:
+        """Put the weights back into the model, where tracing has left its own."""
+        for name, sites in self._sites.items():
+            for table, key in sites:
+                table[key] = self.weights[name]
+
+    def release(self) -> None:
+        """Free the first inputs; their layout stays."""
+        first = self.first
+        first.leaves[:] = [None if isinstance(x, torch.Tensor) else x for x in first.leaves]
+        first.tensors.clear()
+
+    def function(
+        self, weights: Sequence[str], dropped: Sequence[int] = ()
+    ) -> Callable[..., tuple[torch.Tensor, ...]]:
         """The reference as eager runs it, of the input tensors and then these weights.
+
+        Args:
+            weights: Names, in order.
+            dropped: Places of results that are left out: arguments that are returned again.
 
         It does as little as possible around the user's code, because it is timed: weights are put
         straight into the module's tables, where ``functional_call`` would cost tens of
@@ -141,7 +209,28 @@ class Callee:
                 return (result,)
             return tuple(x for x in pytree.tree_leaves(result) if isinstance(x, torch.Tensor))
 
-        return function
+        if not dropped:
+            return function
+
+        def without(*args: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            results = function(*args)
+            return tuple(x for at, x in enumerate(results) if at not in dropped)
+
+        return without
+
+    def _sizes(self, sizes: Mapping[str, int], values: Mapping[str, Any]) -> dict[str, int]:
+        """The sizes of all ranged dimensions: those given, then those that the file has."""
+        for name in self.ranges:
+            if name not in values:
+                raise TaskError(
+                    f"the ranged dimension {name} has no size to tune for",
+                    f"give {name} a default in inputs(), or a value at the top level of the file",
+                    code="task-ranges",
+                )
+        return {
+            name: check_default(name, sizes.get(name, values.get(name)), limits)
+            for name, limits in self.ranges.items()
+        }
 
     def _named(self, space: dict[str, Any], name: str) -> Callable[..., Any]:
         value: Callable[..., Any] | None = space.get(name)
@@ -170,10 +259,11 @@ class Callee:
                         path = f"{prefix}.{key}" if prefix else key
                         check_tensor(tensor, f"the weight {path}")
                         found.setdefault(id(tensor), (path, tensor, []))[2].append((table, key))
-        names = _names([path for path, _, _ in found.values()])
+        names = names_for([path for path, _, _ in found.values()])
         for name, (_, tensor, sites) in zip(names, found.values(), strict=True):
             self.weights[name] = _varied(own_memory(tensor.detach()))
             self._sites[name] = sites
+        self.restore()  # the model's own go
 
     def _bind(self, given: Any) -> inspect.BoundArguments:
         if isinstance(given, dict):
@@ -232,33 +322,22 @@ def _signature(target: Callable[..., Any]) -> inspect.Signature | None:
         return None
 
 
+def _defaults(make: Callable[..., Any]) -> dict[str, Any]:
+    """The defaults of the parameters that can be given by name."""
+    signature = _signature(make)
+    if signature is None:
+        return {}
+    named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    return {
+        name: parameter.default
+        for name, parameter in signature.parameters.items()
+        if parameter.kind in named and parameter.default is not inspect.Parameter.empty
+    }
+
+
 def _takes_device(make: Callable[..., Any]) -> bool:
     signature = _signature(make)
     return signature is not None and "device" in signature.parameters
-
-
-def _part(key: Any) -> str:
-    """One step of a pytree path as text: a parameter's name, a dict key, a place in a list."""
-    for attribute in ("key", "idx", "name"):
-        if hasattr(key, attribute):
-            return str(getattr(key, attribute))
-    return str(key)
-
-
-def _names(wanted: Sequence[str]) -> list[str]:
-    """Valid identifiers, each once, as near to the wanted names as possible."""
-    taken: dict[str, None] = {}
-    for text in wanted:
-        name = re.sub(r"[^0-9A-Za-z_]", "_", text)
-        if not name or name[0].isdigit():
-            name = "_" + name
-        if keyword.iskeyword(name) or _RESERVED.fullmatch(name):
-            name += "_"
-        base, count = name, 2
-        while name in taken:
-            name, count = f"{base}_{count}", count + 1
-        taken[name] = None
-    return list(taken)
 
 
 def _refresh(module: nn.RNNBase) -> None:

@@ -7,6 +7,7 @@ way. Integers and booleans are left as they are.
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -25,6 +26,15 @@ _WIDE = {
     torch.complex32: torch.complex128,
     torch.complex64: torch.complex128,
 }
+# These move elements about, in any dtype alike: only what they pick needs widening.
+_PICKS = (
+    aten.embedding.default,
+    aten.index_select.default,
+    aten.gather.default,
+    aten.index.Tensor,
+    aten.slice.Tensor,
+    aten.select.int,
+)
 # These read a tensor's bits as another dtype, which has no meaning in float64.
 REINTERPRETS = (aten.view.dtype,)
 
@@ -34,7 +44,8 @@ def evaluate(graph: fx.GraphModule, args: Sequence[torch.Tensor]) -> tuple[torch
 
     Args:
         graph: Of aten operators, returning a tuple of tensors.
-        args: In the graph's order, in the dtypes that it was traced with; not changed.
+        args: In the graph's order, in the dtypes that it was traced with; not changed. At most
+            one operator's operands and results are held in float64, and what later ones use.
     """
     before = torch.get_default_dtype()
     # Also division of integers, and factories without a dtype, must give float64.
@@ -48,20 +59,24 @@ def evaluate(graph: fx.GraphModule, args: Sequence[torch.Tensor]) -> tuple[torch
 
 
 class _Float64(fx.Interpreter):  # type: ignore[misc]
+    """Arguments and constants are widened where they are used, so few are held in float64 at once.
+
+    The interpreter itself lets go of each result after its last use.
+    """
+
     def run_node(self, node: fx.Node) -> Any:
         self._node = node
         return super().run_node(node)
 
-    def placeholder(self, target: Any, args: Any, kwargs: Any) -> Any:
-        return _widen(super().placeholder(target, args, kwargs))
-
-    def get_attr(self, target: Any, args: Any, kwargs: Any) -> Any:
-        return _widen(super().get_attr(target, args, kwargs))
-
     def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
+        if target not in _PICKS:
+            args, kwargs = _widen((args, kwargs))
         if isinstance(target, torch._ops.OpOverload):
             target, args, kwargs = self._rewrite(target, args, kwargs)
         return _widen(super().call_function(target, args, kwargs))
+
+    def output(self, target: Any, args: Any, kwargs: Any) -> Any:
+        return _widen(super().output(target, args, kwargs))
 
     def _rewrite(self, target: Any, args: Any, kwargs: Any) -> tuple[Any, Any, Any]:
         args, kwargs = pytree.tree_map(_wide_dtype, (args, kwargs))
@@ -115,18 +130,27 @@ _ATTENTION = {
 def _plain_attention(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, **named: Any
 ) -> tuple[torch.Tensor | None, ...]:
-    """Attention by its formula: the fused ones know no float64, and only result 0 is used."""
+    """Attention by its formula: the fused ones know no float64, and only result 0 is used.
+
+    One head after the other, because the formula needs all scores at once.
+    """
     mask = named.get("attn_mask", named.get("attn_bias"))
-    result, _ = aten._scaled_dot_product_attention_math(
-        query,
-        key,
-        value,
-        mask,
-        0.0,
-        named.get("is_causal", False),
-        scale=named.get("scale"),
-        enable_gqa=query.shape[-3] != key.shape[-3],
-    )
+    heads, groups = query.shape[-3], key.shape[-3]
+    result = query.new_empty(*query.shape[:-1], value.shape[-1])
+    if mask is not None:
+        mask = mask.expand(*query.shape[:-1], key.shape[-2])
+    for at in itertools.product(*map(range, query.shape[:-2])):
+        there = (*at[:-1], at[-1] * groups // heads)
+        part, _ = aten._scaled_dot_product_attention_math(
+            query[at][None, None],
+            key[there][None, None],
+            value[there][None, None],
+            None if mask is None else mask[at][None, None],
+            0.0,
+            named.get("is_causal", False),
+            scale=named.get("scale"),
+        )
+        result[at] = part[0, 0]
     return (result, *(None,) * 8)
 
 

@@ -5,38 +5,26 @@ Imports torch and runs the user's code: for workers only.
 
 from __future__ import annotations
 
-import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import torch
 from torch import fx
-from torch.fx.experimental.proxy_tensor import make_fx
-from torch.utils.flop_counter import FlopCounterMode
 
-from agent import precise, soundness
+from agent import neighbours, precise, soundness, traffic
 from agent.errors import TaskError
 from agent.loading import Callee
 from agent.task import ArgSpec, OutputSpec, TargetSpec, TaskSource
 from agent.tensors import own_memory
-from agent.usercode import one_line, user_code
+from agent.tracing import trace, used_weights
+from agent.usercode import one_line, out_of_memory, user_code
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-aten = torch.ops.aten
+    Function = Callable[..., tuple[torch.Tensor, ...]]
 
 MAX_ALIGNMENT = {"cpu": 64, "cuda": 256}
-# A constant this small can be written into a program; a larger one must be an argument.
-MAX_CONSTANT = 64
-# Operators whose first operand is read only where the result comes from it.
-_PARTIAL = (
-    aten.embedding.default,
-    aten.index_select.default,
-    aten.gather.default,
-    aten.index.Tensor,
-    aten.slice.Tensor,
-    aten.select.int,
-)
 
 
 class Reference:
@@ -45,18 +33,15 @@ class Reference:
     Attributes:
         spec: What a program is written for.
         function: The user's code as eager runs it, without gradients: tensors in ``spec.args``
-            order to the flattened tuple of results.
+            order to the flattened tuple of outputs. It changes the arguments that are mutated.
         graph: The same as aten operators, without mutation, decomposed no further than tracing
             does; its placeholders bear the arguments' names, its nodes a fake tensor each in
-            ``meta["val"]``, and it returns a tuple.
+            ``meta["val"]``, and it returns a tuple: the outputs, then the final values of the
+            mutated arguments in ``spec.args`` order.
     """
 
     def __init__(
-        self,
-        spec: TargetSpec,
-        callee: Callee,
-        function: Callable[..., tuple[torch.Tensor, ...]],
-        graph: fx.GraphModule,
+        self, spec: TargetSpec, callee: Callee, function: Function, graph: fx.GraphModule
     ) -> None:
         self.spec = spec
         self.function = function
@@ -80,19 +65,25 @@ class Reference:
         return values + [own_memory(weights[name]) for name in names]
 
     def float64(self, args: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
-        """The results with every float on the way in float64; integers and booleans as they are."""
+        """What ``graph`` gives with every float on the way in float64; ``args`` stay unchanged."""
         return precise.evaluate(self.graph, args)
 
 
-def load(task: TaskSource) -> Reference:
+def load(task: TaskSource, sizes: Mapping[str, int] | None = None) -> Reference:
     """Run the task's text, trace it, and make sure that it can be a target.
 
+    Args:
+        task: What was opened.
+        sizes: Of ranged dimensions; those left out are as the file has them. None for all as the
+            file has them and ``spec.neighbours`` traced as well. With sizes given, even ``{}``,
+            the task is taken to be sound: only whether the graph is the function is checked.
+
     Raises:
-        TaskError: ``task-device`` and, about the file, ``task-format``, ``task-raises``,
-            ``task-signature``, ``task-no-input``, ``task-no-tensor``, ``task-empty``,
-            ``task-dtype``, ``task-mutates``, ``task-alias``, ``task-random``, ``task-shapes``,
-            ``task-ignores``, ``task-trace``, ``task-values``, ``task-constant``,
-            ``task-float64``.
+        TaskError: ``task-device``, ``task-memory`` and, about the file, ``task-format``,
+            ``task-raises``, ``task-signature``, ``task-no-input``, ``task-no-tensor``,
+            ``task-empty``, ``task-dtype``, ``task-mutates``, ``task-ranges``, ``task-alias``,
+            ``task-random``, ``task-shapes``, ``task-ignores``, ``task-trace``, ``task-values``,
+            ``task-constant``, ``task-float64``, ``task-settings``, ``task-endless``.
     """
     if task.device == "cuda" and not torch.cuda.is_available():
         raise TaskError(
@@ -100,176 +91,189 @@ def load(task: TaskSource) -> Reference:
             "use the cpu device, or a machine with an NVIDIA GPU and a CUDA build of PyTorch",
             code="task-device",
         )
-    callee = Callee(task)
-    inputs, weights = callee.first.tensors, callee.weights
-    function = callee.function(list(weights))
-    args = [*inputs.values(), *weights.values()]
-    names = [*inputs, *weights]
-
-    def run(values: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
-        with user_code(task, "the reference"):
-            return function(*values)
-
-    outputs = soundness.check_outputs(run, names, args)
-    graph = _trace(task, function, names, args)
-    function(*args)  # puts the weights back where tracing left its own
-    soundness.check_inputs_used(run, args, list(inputs), callee.inputs(1).tensors)
-    used = _used_weights(graph, list(inputs))
-    kept = [*inputs, *used]
-    args = [*inputs.values(), *(weights[name] for name in used)]
-    function = callee.function(used)
-    spec = TargetSpec(
-        name=task.name,
-        device=task.device,
-        args=tuple(
-            _arg(name, "input" if name in inputs else "weight", value, task.device)
-            for name, value in zip(kept, args, strict=True)
-        ),
-        scalars=callee.first.scalars,
-        outputs=tuple(
-            OutputSpec(f"out{at or ''}", _dtype(value), tuple(value.shape), tuple(value.stride()))
-            for at, value in enumerate(outputs)
-        ),
-        read_bytes=_read_bytes(graph),
-        write_bytes=sum(value.numel() * value.element_size() for value in outputs),
-        flops=_flops(function, args),
-        source_sha=task.sha,
-    )
-    reference = Reference(spec, callee, function, graph)
-    _check_graph(task, reference)
+    try:
+        reference = _Loading(task, sizes or {}).reference(thorough=sizes is None)
+        if sizes is None:
+            reference.spec = replace(reference.spec, neighbours=_neighbours(task, reference.spec))
+    except torch.OutOfMemoryError:
+        raise out_of_memory("checking the reference") from None
+    finally:
+        if task.device == "cuda":
+            torch.cuda.empty_cache()  # others need the memory: candidates run in a process apart
     return reference
+
+
+class _Loading:
+    """One task at some sizes, on the way to being a reference."""
+
+    def __init__(self, task: TaskSource, sizes: Mapping[str, int]) -> None:
+        self._task = task
+        self._callee = Callee(task, sizes)
+
+    def reference(self, *, thorough: bool) -> Reference:
+        callee = self._callee
+        inputs, weights = dict(callee.first.tensors), callee.weights
+        names = [*inputs, *weights]
+        args = [*inputs.values(), *weights.values()]
+        mutated = [at for at, name in enumerate(names) if name in callee.mutates]
+        run = self._guarded(callee.function(list(weights)))
+        results = soundness.check_outputs(run, names, args, mutated, empty=not thorough)
+        function = callee.function(list(weights), results.dropped)
+        graph = trace(function, names, args, mutated)
+        callee.restore()
+        if thorough:
+            pure = soundness.pure(self._guarded(function), mutated)
+            soundness.check_inputs_used(pure, args, list(inputs), callee.inputs(1).tensors, mutated)
+        used = used_weights(graph, inputs, callee.mutates)
+        names = [*inputs, *used]
+        args = [*inputs.values(), *(weights[name] for name in used)]
+        spec = self._spec(names, args, results, graph)
+        reference = Reference(spec, callee, callee.function(used, results.dropped), graph)
+        del results, inputs
+        callee.release()
+        self._check_graph(reference, None if thorough else args)
+        return reference
+
+    def _guarded(self, function: Function) -> soundness.Run:
+        def run(values: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+            with user_code(self._task, "the reference"):
+                return function(*values)
+
+        return run
+
+    def _spec(
+        self,
+        names: Sequence[str],
+        args: Sequence[torch.Tensor],
+        results: soundness.Results,
+        graph: fx.GraphModule,
+    ) -> TargetSpec:
+        task, callee = self._task, self._callee
+        return TargetSpec(
+            name=task.name,
+            device=task.device,
+            args=tuple(
+                _arg(callee, name, value, task.device)
+                for name, value in zip(names, args, strict=True)
+            ),
+            scalars=callee.first.scalars,
+            outputs=tuple(
+                OutputSpec(
+                    f"out{at or ''}", _dtype(value), tuple(value.shape), tuple(value.stride())
+                )
+                for at, value in enumerate(results.outputs)
+            ),
+            read_bytes=traffic.read_bytes(graph, args, len(callee.mutates)),
+            write_bytes=results.changed_bytes
+            + sum(value.numel() * value.element_size() for value in results.outputs),
+            flops=traffic.flops(graph),
+            source_sha=task.sha,
+            sizes=callee.sizes,
+            ranges=callee.ranges,
+        )
+
+    def _check_graph(self, reference: Reference, args: Sequence[torch.Tensor] | None) -> None:
+        """The graph must be the function, on other values too, and have a float64 answer.
+
+        Args:
+            reference: What is about to be given out.
+            args: To check on; None for fresh ones, and for values of other kinds as well.
+        """
+        thorough = args is None
+        args = reference.sample(2) if args is None else args
+        mutated = [at for at, arg in enumerate(reference.spec.args) if arg.mutated]
+        run = soundness.pure(self._guarded(reference.function), mutated)
+        soundness.check_same(run, reference.graph, args, all_values=thorough)
+        if not thorough:
+            return
+        try:
+            reference.float64(args)
+        except torch.OutOfMemoryError:
+            raise
+        except (RuntimeError, TypeError, NotImplementedError) as error:
+            raise TaskError(
+                f"the reference has no float64 answer: {one_line(str(error))}",
+                "write the operator in plain tensor operations that know float64",
+                code="task-float64",
+            ) from None
+
+
+def _neighbours(task: TaskSource, spec: TargetSpec) -> tuple[TargetSpec, ...]:
+    """The target at the sizes that ``agent.neighbours`` chooses."""
+    if not spec.ranges:
+        return ()
+    known: dict[tuple[int, ...], TargetSpec] = {}
+
+    def at(sizes: dict[str, int]) -> TargetSpec:
+        key = tuple(sizes.values())
+        if key not in known:
+            known[key] = _spec_at(task, spec, sizes)
+        return known[key]
+
+    probed = {}
+    for name, limits in spec.ranges.items():
+        other = neighbours.probe(spec.sizes[name], limits)
+        if other != spec.sizes[name]:
+            probed[name] = at({**spec.sizes, name: other})
+            if _shapes(probed[name]) == _shapes(spec):
+                raise TaskError(
+                    f"RANGES lets {name} vary, but no shape depends on it",
+                    f"use {name} where the inputs are made, or take it out of RANGES",
+                    code="task-ranges",
+                )
+    cost = neighbours.footprint(spec, probed)
+    return tuple(at(sizes) for sizes in neighbours.choose(spec.sizes, spec.ranges, cost))
+
+
+def _spec_at(task: TaskSource, spec: TargetSpec, sizes: dict[str, int]) -> TargetSpec:
+    """The target at other sizes: the same arguments and outputs, but for sizes and scalars.
+
+    Raises:
+        TaskError: What ``load`` raises, naming the sizes.
+    """
+    shown = ", ".join(f"{name}={size}" for name, size in sizes.items())
+    try:
+        found = load(task, sizes).spec
+    except TaskError as error:
+        raise TaskError(
+            f"at {shown}, which RANGES allows: {error.message}",
+            f"narrow RANGES to what the reference can take; or {error.cure}",
+            code=error.code,
+            evidence={**error.evidence, "sizes": sizes},
+        ) from None
+    if _kinds(found) != _kinds(spec):
+        raise TaskError(
+            f"at {shown}, which RANGES allows, the reference has other arguments or outputs",
+            "let only sizes vary: not the number, dtypes or dimensions of tensors",
+            code="task-ranges",
+            evidence={"sizes": sizes},
+        )
+    return found
+
+
+def _shapes(spec: TargetSpec) -> list[tuple[int, ...]]:
+    return [tensor.shape for tensor in spec.tensors]
+
+
+def _kinds(spec: TargetSpec) -> list[object]:
+    """What may not depend on sizes."""
+    tensors = [(x.name, x.dtype, len(x.shape)) for x in spec.tensors]
+    return [tensors, list(spec.scalars)]
 
 
 def _dtype(tensor: torch.Tensor) -> str:
     return str(tensor.dtype).removeprefix("torch.")
 
 
-def _arg(name: str, kind: str, value: torch.Tensor, device: str) -> ArgSpec:
+def _arg(callee: Callee, name: str, value: torch.Tensor, device: str) -> ArgSpec:
     cap = MAX_ALIGNMENT[device]
     address = value.data_ptr()
     return ArgSpec(
         name,
-        "input" if kind == "input" else "weight",
+        "weight" if name in callee.weights else "input",
         _dtype(value),
         tuple(value.shape),
         tuple(value.stride()),
         min(cap, address & -address) or cap,
+        name in callee.mutates,
     )
-
-
-def _trace(
-    task: TaskSource,
-    function: Callable[..., tuple[torch.Tensor, ...]],
-    names: list[str],
-    args: list[torch.Tensor],
-) -> fx.GraphModule:
-    """The function as a graph of aten operators, without mutation."""
-    oneapi = torch._C._get_mkldnn_enabled()
-    # Its operators know only some dtypes, not float64 among them.
-    torch._C._set_mkldnn_enabled(False)
-    try:
-        graph = make_fx(function, tracing_mode="real")(*args)
-        if any(_mutates(node) for node in graph.graph.nodes):
-            # Of the graph, not the function: what operators do inside is in sight now.
-            graph = make_fx(torch.func.functionalize(graph), tracing_mode="real")(*args)
-    except Exception as error:  # noqa: BLE001 - a border: their code again, now under the tracer
-        raise TaskError(
-            f"the reference cannot be traced: {type(error).__name__}: {one_line(str(error))}",
-            "keep to tensor operations: no .item(), no .numpy(), no if on a tensor's value",
-            code="task-trace",
-        ) from None
-    finally:
-        torch._C._set_mkldnn_enabled(oneapi)
-    placeholders = graph.graph.find_nodes(op="placeholder")
-    for node, name in zip(placeholders, names, strict=True):
-        node.target = name
-        node._rename(name)
-    graph.graph.eliminate_dead_code()
-    graph.recompile()
-    _check_nodes(graph)
-    return graph
-
-
-def _mutates(node: fx.Node) -> bool:
-    return isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable
-
-
-def _check_nodes(graph: fx.GraphModule) -> None:
-    for node in graph.graph.nodes:
-        if node.target in precise.REINTERPRETS:
-            raise TaskError(
-                f"the reference reads a tensor's bits as another dtype ({node.target})",
-                "write it with .to(dtype) and arithmetic",
-                code="task-float64",
-            )
-        if node.op == "get_attr":
-            value = getattr(graph, node.target)
-            if value.numel() > MAX_CONSTANT:
-                raise TaskError(
-                    "the reference uses a tensor that is no argument: "
-                    f"{_dtype(value)} {'x'.join(map(str, value.shape))}",
-                    "return it from inputs(), or register it as a buffer of the model",
-                    code="task-constant",
-                )
-
-
-def _used_weights(graph: fx.GraphModule, inputs: list[str]) -> list[str]:
-    """The weights that the graph reads; the others' placeholders are taken out of it."""
-    used = []
-    for node in graph.graph.find_nodes(op="placeholder"):
-        if node.users:
-            if node.target not in inputs:
-                used.append(str(node.target))
-        elif node.target in inputs:
-            raise TaskError(
-                f"the reference uses the values of {node.target} outside of tensor operations",
-                "keep to tensor operations: no .item(), .tolist() or .numpy() on an input",
-                code="task-values",
-            )
-        else:
-            graph.graph.erase_node(node)
-    graph.recompile()
-    return used
-
-
-def _check_graph(task: TaskSource, reference: Reference) -> None:
-    """The graph must be the function on other values too, and have a float64 answer."""
-    args = reference.sample(2)
-
-    def run(values: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
-        with user_code(task, "the reference"):
-            return reference.function(*values)
-
-    soundness.check_same(run, reference.graph, args)
-    try:
-        reference.float64(args)
-    except (RuntimeError, TypeError, NotImplementedError) as error:
-        raise TaskError(
-            f"the reference has no float64 answer: {one_line(str(error))}",
-            "write the operator in plain tensor operations that know float64",
-            code="task-float64",
-        ) from None
-
-
-def _read_bytes(graph: fx.GraphModule) -> int:
-    total = 0
-    for node in graph.graph.find_nodes(op="placeholder"):
-        value = node.meta["val"]
-        sizes = zip(value.shape, value.stride(), strict=True)
-        elements = math.prod(size for size, stride in sizes if stride != 0)
-        users = list(node.users)
-        if all(user.target in _PARTIAL and _only_table(user, node) for user in users):
-            touched = sum(user.meta["val"].numel() for user in users)
-            elements = min(elements, touched)
-        total += elements * value.element_size()
-    return total
-
-
-def _only_table(user: fx.Node, node: fx.Node) -> bool:
-    return user.args[0] is node and user.all_input_nodes.count(node) == 1
-
-
-def _flops(function: Callable[..., tuple[torch.Tensor, ...]], args: Sequence[torch.Tensor]) -> int:
-    with FlopCounterMode(display=False) as counter:
-        function(*args)
-    return int(counter.get_total_flops())

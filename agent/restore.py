@@ -1,26 +1,38 @@
-"""Taking a saved session up again: the trees as they were, and the nodes that were in work."""
+"""Taking a saved session up again: the trees as they were, and the nodes that were in work.
+
+What a person handed in is in the config; how many of its programs are nodes already follows from
+the nodes that a person wrote, for they are made in order.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from agent.errors import ForgeError
+from agent.nodes import PERSON, keep_from_growing
 from agent.program import Program, read_program
 from agent.search.budget import Progress
-from agent.search.target import Scored, Target
+from agent.search.target import JUDGE_AGAIN, Scored, Target
 from agent.task import TargetSpec, TaskSource
 from store.errors import SessionDamaged
 from store.reading import SessionReader
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from store.rows import NodeRow, TargetRow
     from store.writing import SessionWriter
 
 
 @dataclass(frozen=True, slots=True)
 class Unfinished:
-    """A node that was in work when its engine ended, with its program if one was written."""
+    """A node that was in work when its engine ended.
+
+    Attributes:
+        program: What was written for it, if it came so far.
+        reply: What a person handed in for it, if that was not read yet.
+    """
 
     target: int
     node: int
@@ -28,16 +40,25 @@ class Unfinished:
     parent: int | None
     attempts: int
     program: Program | None
+    reply: str | None = None
 
 
-def restore(session: SessionWriter) -> tuple[dict[int, Target], list[Unfinished]]:
+def handed_in(config: Mapping[str, Any], target: int) -> list[str]:
+    """The programs that a person handed in for a target, in order."""
+    given = config.get("programs") or []
+    return [str(item["text"]) for item in given if item.get("target", 1) == target]
+
+
+def restore(
+    session: SessionWriter, config: Mapping[str, Any]
+) -> tuple[dict[int, Target], list[Unfinished]]:
     """Targets with their trees, from the rows; and the nodes to take up again, oldest first.
 
     Raises:
         SessionDamaged: The rows do not fit together.
     """
     try:
-        return _restore(SessionReader(session.path, session.conn))
+        return _restore(SessionReader(session.path, session.conn), config)
     except (KeyError, TypeError, ValueError, AttributeError, ForgeError) as error:
         shown = "".join(char if char.isprintable() else "?" for char in str(error))[:200]
         raise SessionDamaged(
@@ -46,7 +67,9 @@ def restore(session: SessionWriter) -> tuple[dict[int, Target], list[Unfinished]
         ) from None
 
 
-def _restore(reader: SessionReader) -> tuple[dict[int, Target], list[Unfinished]]:
+def _restore(
+    reader: SessionReader, config: Mapping[str, Any]
+) -> tuple[dict[int, Target], list[Unfinished]]:
     targets = {row.id: _target(row) for row in reader.targets() if row.state != "refused"}
     rows = [row for row in reader.nodes() if row.target in targets]
     for row in rows:
@@ -54,13 +77,33 @@ def _restore(reader: SessionReader) -> tuple[dict[int, Target], list[Unfinished]
     # What was gained when follows from the order in which nodes ended.
     ended = sorted((row for row in rows if row.finished_us), key=lambda row: row.finished_us or 0)
     for row in ended:
-        if row.state in ("scored", "failed"):
-            targets[row.target].progress.ended_with(row.low, row.ratio)
+        progress = targets[row.target].progress
+        if row.foreign:
+            progress.ended += 1
+        elif row.state in ("scored", "failed"):
+            own = not row.library
+            progress.ended_with(row.low if own else None, row.ratio if own else None)
     for row in rows:
         if row.pruned:
             targets[row.target].tree.prune(row.id, True)
+    replies: dict[int, str] = {}
+    for target in targets.values():
+        given = handed_in(config, target.id)
+        made = [row.id for row in rows if row.writer == PERSON and row.target == target.id]
+        replies |= dict(zip(made, given, strict=False))
+        target.handed_in = given[len(made) :]
+        _foreign(reader, target)
     live = [row for row in rows if row.state == "live"]
-    return targets, [_unfinished(reader, row) for row in live]
+    return targets, [_unfinished(reader, row, replies.get(row.id)) for row in live]
+
+
+def _foreign(reader: SessionReader, target: Target) -> None:
+    """Where the target was measured, and which foreign nodes are still to be judged again."""
+    if target.measured and not target.machine:
+        target.machine = reader.judged_on(target.id)
+    if target.foreign:
+        done = reader.judged_again(target.id)
+        target.plan_to_judge_again(max(JUDGE_AGAIN - done, 0))
 
 
 def _target(row: TargetRow) -> Target:
@@ -73,6 +116,8 @@ def _target(row: TargetRow) -> Target:
         progress=progress,
     )
     target.measured = row.eager_ns is not None
+    target.machine = str((row.detail or {}).get("machine", ""))
+    target.merge_baselines(row.baselines or {})
     target.open = row.state == "open"
     target.best = row.best_node
     return target
@@ -82,6 +127,8 @@ def _node(target: Target, row: NodeRow) -> None:
     tree = target.tree
     tree.add(row.id, row.parent, row.action, row.second_parent)
     target.progress.nodes += 1
+    if row.writer == PERSON:
+        keep_from_growing(target, row.id)
     if row.schedule is not None:
         target.schedules[row.id] = row.schedule
         target.tried.add(str(row.schedule.get("key", "")))
@@ -91,8 +138,10 @@ def _node(target: Target, row: NodeRow) -> None:
         tree.score(row.id, row.reward)
         target.scored[row.id] = Scored(
             row.variant or 0, row.outcome or "", row.time_ns or 0, row.ratio or 0.0,
-            row.low or 0.0, row.high or 0.0,
+            row.low or 0.0, row.high or 0.0, bool(row.library),
         )  # fmt: skip
+        if row.foreign:
+            target.foreign.add(row.id)
     elif row.state == "failed":
         tree.fail(row.id, row.rung or "")
         target.failures[row.id] = {"rung": row.rung, "code": row.code, "message": row.reason}
@@ -102,9 +151,19 @@ def _node(target: Target, row: NodeRow) -> None:
         (target.confirmed if row.confirmed > 0 else target.refused).add(row.id)
 
 
-def _unfinished(reader: SessionReader, row: NodeRow) -> Unfinished:
-    stored = reader.program(row.program) if row.program else None
-    program = (
-        read_program(stored.language, stored.source, stored.plan, stored.title) if stored else None
-    )
-    return Unfinished(row.target, row.id, row.action, row.parent, row.attempts, program)
+def stored_program(reader: SessionReader, key: str | None) -> Program | None:
+    """A program that was written before.
+
+    Raises:
+        ProgramError: Its plan cannot be read any more.
+    """
+    stored = reader.program(key) if key else None
+    if stored is None:
+        return None
+    return read_program(stored.language, stored.source, stored.plan, stored.title)
+
+
+def _unfinished(reader: SessionReader, row: NodeRow, reply: str | None) -> Unfinished:
+    program = stored_program(reader, row.program)
+    unread = reply if program is None else None
+    return Unfinished(row.target, row.id, row.action, row.parent, row.attempts, program, unread)

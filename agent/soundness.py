@@ -3,33 +3,75 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
 
 from agent.errors import TaskError
+from agent.sameness import alike, identical
 from agent.tensors import check_tensor, own_memory
+from agent.traffic import changed_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from agent.task import ArgSpec, Scalar
 
     Run = Callable[[Sequence[torch.Tensor]], tuple[torch.Tensor, ...]]
 
-# Two runs may differ by this much of the largest value, because sums are reordered.
-_NOISE = {torch.float64: 1e-9, torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 5e-2}
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """What a reference gives: its outputs, and which places of its results are not among them.
+
+    Attributes:
+        outputs: Without the arguments that are returned again.
+        dropped: The places of those.
+        changed_bytes: The least to write into the mutated arguments.
+    """
+
+    outputs: tuple[torch.Tensor, ...]
+    dropped: tuple[int, ...]
+    changed_bytes: int
 
 
-def alike(left: Sequence[torch.Tensor], right: Sequence[torch.Tensor]) -> bool:
-    """Whether two runs' results are the same but for the order of additions."""
-    return len(left) == len(right) and all(map(_alike, left, right))
+def pure(run: Run, mutated: Sequence[int]) -> Run:
+    """The same function, leaving its arguments as they are.
+
+    Args:
+        run: Changes the arguments in these places and returns its outputs.
+        mutated: Places of arguments, ascending.
+
+    Returns:
+        A function that gives the outputs, then the final values of the mutated arguments.
+    """
+    if not mutated:
+        return run
+
+    def function(args: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+        values = [own_memory(x) if at in mutated else x for at, x in enumerate(args)]
+        return (*run(values), *(values[at] for at in mutated))
+
+    return function
 
 
 def check_outputs(
-    run: Run, names: Sequence[str], args: Sequence[torch.Tensor]
-) -> tuple[torch.Tensor, ...]:
+    run: Run,
+    names: Sequence[str],
+    args: Sequence[torch.Tensor],
+    mutated: Sequence[int] = (),
+    *,
+    empty: bool = False,
+) -> Results:
     """Run twice on the same arguments and refuse what is not a function of them.
+
+    Args:
+        run: The reference, which may change the mutated arguments.
+        names: Of the arguments.
+        args: Have their values again afterwards.
+        mutated: Places of the arguments that it may change.
+        empty: Whether outputs may have no elements.
 
     Raises:
         TaskError: ``task-no-tensor``, ``task-empty``, ``task-dtype``, ``task-mutates``,
@@ -39,62 +81,113 @@ def check_outputs(
     versions = [value._version for value in args]
     torch.manual_seed(1)
     first = run(args)
-    if not first:
+    if not first and not mutated:
         raise TaskError(
             "the reference returns no tensor",
             "return a tensor, or a tuple, list or dict of tensors",
             code="task-no-tensor",
         )
-    for at, value in enumerate(first):
+    for at, (value, old) in enumerate(zip(args, kept, strict=True)):
+        changed = value._version != versions[at] or not identical(value, old)
+        _check_change(names[at], value, old, declared=at in mutated, changed=changed)
+    changing = {names[at]: args[at] for at in mutated}
+    dropped = [at for at, value in enumerate(first) if _is_one_of(value, changing.values())]
+    outputs = [value for at, value in enumerate(first) if at not in dropped]
+    for at, value in enumerate(outputs):
         check_tensor(value, f"the output out{at or ''}")
-        if value.numel() == 0:
+        if value.numel() == 0 and not empty:
             raise TaskError(
                 f"the output out{at or ''} has no elements",
                 "give the inputs sizes that lead to a result",
                 code="task-empty",
             )
-    for name, value, old, version in zip(names, args, kept, versions, strict=True):
-        if value._version != version or not _identical(value, old):
-            raise TaskError(
-                f"the reference writes to its argument {name}, which is not supported yet",
-                f"work on a copy: {name} = {name}.clone(), and return the result",
-                code="task-mutates",
-            )
-    _check_alias(names, args, first)
+    _check_alias(names, args, outputs, changing)
+    finals = [own_memory(args[at]) for at in mutated]
+    written = 0
+    for at in mutated:
+        written += changed_bytes(kept[at], args[at])
+        args[at].copy_(kept[at])
+    del kept
     torch.manual_seed(2)
-    second = run(args)
-    if not alike(first, second):
+    second = [value for at, value in enumerate(run(args)) if at not in dropped]
+    if not alike([*outputs, *finals], [*second, *(args[at] for at in mutated)]):
         raise TaskError(
             "the reference is random: two runs on the same inputs differ",
             "take random numbers as an input, put dropout in eval mode, keep no state in between",
             code="task-random",
         )
-    held = {_memory(value) for value in first}
+    held = {_memory(value) for value in outputs if value.numel()}
     for at, value in enumerate(second):
-        if _memory(value) in held:
+        if value.numel() and _memory(value) in held:
             raise TaskError(
                 f"the output out{at or ''} is the same memory at each call",
                 "return a new tensor each time, for example with .clone()",
                 code="task-alias",
             )
-    return first
+    return Results(tuple(outputs), tuple(dropped), written)
+
+
+def _check_change(
+    name: str, value: torch.Tensor, old: torch.Tensor, *, declared: bool, changed: bool
+) -> None:
+    """Whether an argument was changed as declared, and in its values only."""
+    if (value.shape, value.stride()) != (old.shape, old.stride()):
+        raise TaskError(
+            f"the reference changes the shape of its argument {name}",
+            f"make a view of it: {name} = {name}.view(...)",
+            code="task-mutates",
+        )
+    if changed and not declared:
+        raise TaskError(
+            f"the reference writes to its argument {name}",
+            f'if that is meant, declare it: MUTATES = ("{name}",); if not, work on {name}.clone()',
+            code="task-mutates",
+        )
+    if declared and not changed:
+        raise TaskError(
+            f"MUTATES names {name}, but the reference does not change it",
+            f"take {name} out of MUTATES",
+            code="task-mutates",
+        )
+
+
+def _is_one_of(value: torch.Tensor, others: Iterable[torch.Tensor]) -> bool:
+    """Whether this is one of these tensors, by its place in memory and its layout."""
+    return any(
+        value.numel() > 0
+        and value.dtype == other.dtype
+        and value.data_ptr() == other.data_ptr()
+        and (value.shape, value.stride()) == (other.shape, other.stride())
+        for other in others
+    )
 
 
 def _check_alias(
-    names: Sequence[str], args: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor]
+    names: Sequence[str],
+    args: Sequence[torch.Tensor],
+    outputs: Sequence[torch.Tensor],
+    changing: Collection[str],
 ) -> None:
-    owners = {
-        _memory(value): f"the argument {name}" for name, value in zip(names, args, strict=True)
-    }
+    owners = {_memory(value): name for name, value in zip(names, args, strict=True)}
     for at, value in enumerate(outputs):
+        if value.numel() == 0:
+            continue
         name = f"out{at or ''}"
-        owner = owners.setdefault(_memory(value), name)
-        if owner != name:
+        owner = owners.get(_memory(value), "")
+        if owner in changing:
             raise TaskError(
-                f"the output {name} is a view of {owner}: there is nothing to compute",
+                f"the output {name} is a view of {owner}, which the reference changes",
+                f"return {owner} itself, or a copy: .clone()",
+                code="task-alias",
+            )
+        if owner:
+            what = f"the argument {owner}" if owner in names else owner
+            raise TaskError(
+                f"the output {name} is a view of {what}: there is nothing to compute",
                 "make it a tensor of its own with .contiguous(), or .clone() if that is a no-op",
                 code="task-alias",
             )
+        owners[_memory(value)] = name
         if not _dense(value):
             raise TaskError(
                 f"the output {name} repeats or skips elements of its memory",
@@ -108,38 +201,62 @@ def check_inputs_used(
     args: Sequence[torch.Tensor],
     names: Sequence[str],
     other: Mapping[str, torch.Tensor],
+    mutated: Collection[int] = (),
 ) -> None:
     """Change each input alone: some change of it must change a result.
 
     Args:
-        run: The reference.
+        run: The reference as a pure function.
         args: Inputs, in the order of ``names``, then weights.
         names: Of the inputs.
         other: The inputs under another seed; may have other shapes.
+        mutated: Places of inputs that may be overwritten without being read.
 
     Raises:
         TaskError: ``task-ignores`` with the input's name.
     """
-    for at, name in enumerate(names):
-        found = [_matters(run, base, at, other.get(name)) for base in (args, _wider(args))]
-        if True not in found and False in found:
+    left = [at for at in range(len(names)) if at not in mutated]
+    seen: set[int] = set()
+    for make in (list, _wider):
+        base = make(args)
+        try:
+            results = run(base)
+        except TaskError:  # the reference may check its inputs
+            continue
+        verdicts = {at: _matters(run, base, results, at, other.get(names[at])) for at in left}
+        seen |= {at for at, verdict in verdicts.items() if verdict is not None}
+        left = [at for at in left if not verdicts[at]]
+        if not left:
+            return
+    for at in left:
+        if at in seen:
             raise TaskError(
-                f"the reference ignores its input {name}: changing it changes no result",
-                f"remove {name}, or use it",
+                f"the reference ignores its input {names[at]}: changing it changes no result",
+                f"remove {names[at]}, or use it",
                 code="task-ignores",
             )
 
 
 def check_same(
-    run: Run, graph: Callable[..., tuple[torch.Tensor, ...]], args: Sequence[torch.Tensor]
+    run: Run,
+    graph: Callable[..., tuple[torch.Tensor, ...]],
+    args: Sequence[torch.Tensor],
+    *,
+    all_values: bool = True,
 ) -> None:
     """The traced graph must give what the reference gives, whatever the values.
+
+    Args:
+        run: The reference as a pure function.
+        graph: Of single tensors.
+        args: For both.
+        all_values: Whether to try changed values as well, of the other sign and larger.
 
     Raises:
         TaskError: ``task-values``.
     """
-    negated = [-value if value.is_floating_point() else value for value in args]
-    for values in (args, negated, _wider(args)):
+    for make in (list, _negated, _wider) if all_values else (list,):
+        values = make(args)
         try:
             expected = run(values)
         except TaskError:  # the reference may check its inputs
@@ -155,21 +272,25 @@ def check_same(
 
 
 def _matters(
-    run: Run, args: Sequence[torch.Tensor], at: int, other: torch.Tensor | None
+    run: Run,
+    args: Sequence[torch.Tensor],
+    base: Sequence[torch.Tensor],
+    at: int,
+    other: torch.Tensor | None,
 ) -> bool | None:
     """Whether a change of this argument changes a result; None if no change was valid."""
     verdict = None
-    try:
-        base = run(args)
-        for changed in _changes(args[at], other):
-            with contextlib.suppress(TaskError):  # not every change is a valid input
-                results = run([*args[:at], changed, *args[at + 1 :]])
-                if len(results) != len(base) or not all(map(_identical, results, base)):
-                    return True
-                verdict = False
-    except TaskError:
-        return None
+    for changed in _changes(args[at], other):
+        with contextlib.suppress(TaskError):  # not every change is a valid input
+            results = run([*args[:at], changed, *args[at + 1 :]])
+            if len(results) != len(base) or not all(map(identical, results, base)):
+                return True
+            verdict = False
     return verdict
+
+
+def _negated(args: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    return [-value if value.is_floating_point() else value for value in args]
 
 
 def _wider(args: Sequence[torch.Tensor]) -> list[torch.Tensor]:
@@ -224,39 +345,8 @@ def _changes(value: torch.Tensor, other: torch.Tensor | None) -> Iterator[torch.
     candidates += [lambda: value.flatten().roll(1).view(value.shape)]
     for make in candidates:
         changed = torch.empty_like(value).copy_(make())
-        if not _identical(changed, value):
+        if not identical(changed, value):
             yield changed
-
-
-def _alike(left: torch.Tensor, right: torch.Tensor) -> bool:
-    if left.shape != right.shape or left.dtype != right.dtype:
-        return False
-    if not left.is_floating_point():
-        return bool(torch.equal(left, right))
-    if _identical(left, right):
-        return True
-    noise = _NOISE[left.dtype]
-    left, right = left.double(), right.double()
-    finite = left.isfinite()
-    if not torch.equal(finite, right.isfinite()):
-        return False
-    if not _identical(left[~finite], right[~finite]):
-        return False
-    scale = left[finite].abs().max() if bool(finite.any()) else 1.0
-    near = (left - right)[finite].abs() <= noise * scale
-    return bool(near.all())
-
-
-def _identical(left: torch.Tensor, right: torch.Tensor) -> bool:
-    """Equal values, NaN equal to NaN."""
-    if left.shape != right.shape:
-        return False
-    if torch.equal(left, right):
-        return True
-    if not left.is_floating_point():
-        return False
-    same = (left == right) | (left.isnan() & right.isnan())
-    return bool(same.all())
 
 
 def _memory(tensor: torch.Tensor) -> int:

@@ -10,25 +10,51 @@ A task file is Python in one of two formats:
 
 ``suite:NAME`` names one of the operators in ``agent/suite``, which are plain files.
 
+Both formats may declare, as literals at the top level:
+
+* ``RANGES``, the dimensions that vary, with their lowest and highest size. A program is then tuned
+  for one size and proved at others too. In a plain file the name is a parameter of ``inputs`` with
+  the size to tune for as its default::
+
+      RANGES = {"rows": (1, 8192)}
+
+      def reference(x):
+          return x.softmax(-1)
+
+      def inputs(device, rows=4096):
+          return torch.randn(rows, 1024, device=device)
+
+  In a kernelbench file it is a number at the top level, ``rows = 4096``, that ``get_inputs`` uses;
+  for another size the file is run as if that number stood there.
+
+* ``MUTATES``, the arguments that the reference changes in place by intent. Their final values are
+  then results like the outputs; to return one of them as well adds nothing::
+
+      MUTATES = ("cache",)
+
+      def reference(cache, new, at):
+          cache.index_copy_(1, at, new)
+
+      def inputs(device):
+          cache = torch.zeros(8, 4096, 128, device=device)
+          at = torch.randint(4096, (1,), device=device)
+          return cache, torch.randn(8, 1, 128, device=device), at
+
 This module never imports torch: the engine reads it.
 """
 
 from __future__ import annotations
 
-import ast
 import difflib
 import hashlib
 import math
 import tomllib
-import warnings
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import Any, Literal
 
 from agent.errors import TaskError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from agent.taskfile import Range, declared, kind_of, short
 
 SUITE = Path(__file__).parent / "suite"
 DEVICES = ("cpu", "cuda")
@@ -80,7 +106,7 @@ class ArgSpec:
         shape: Sizes.
         strides: In elements; 0 where the argument repeats itself.
         alignment: Bytes that its address is a multiple of.
-        mutated: Whether the reference writes to it.
+        mutated: Whether the reference changes it, as ``MUTATES`` says.
     """
 
     name: str
@@ -121,12 +147,15 @@ class TargetSpec:
         device: ``"cpu"`` or ``"cuda"``.
         args: Inputs in the order of the reference's parameters, then the weights that it uses.
         scalars: Python numbers that the reference gets, by name.
-        outputs: Flattened results.
+        outputs: Flattened results but for the mutated arguments; none if those are all.
         read_bytes: The least that must be read; of an argument that is only gathered or sliced
             from, the part touched.
-        write_bytes: The bytes of the outputs.
+        write_bytes: The bytes of the outputs, and of mutated arguments the part changed.
         flops: Of products and convolutions; 0 when there are none.
         source_sha: SHA-256 of the task's text.
+        sizes: What the ranged dimensions are here, by name; empty where none is ranged.
+        ranges: Lowest and highest size of the ranged dimensions.
+        neighbours: The target at up to six other sizes, which have no neighbours themselves.
     """
 
     name: str
@@ -138,9 +167,18 @@ class TargetSpec:
     write_bytes: int
     flops: int
     source_sha: str
+    sizes: dict[str, int] = field(default_factory=dict)
+    ranges: dict[str, Range] = field(default_factory=dict)
+    neighbours: tuple[TargetSpec, ...] = ()
+
+    @property
+    def tensors(self) -> tuple[ArgSpec | OutputSpec, ...]:
+        """All that a program is given: the arguments, then the outputs."""
+        return (*self.args, *self.outputs)
 
     def to_json(self) -> dict[str, Any]:
-        data = asdict(self)
+        data = asdict(replace(self, neighbours=()))
+        data["neighbours"] = [spec.to_json() for spec in self.neighbours]
         # JSON has no infinities: they travel as text.
         data["scalars"] = {
             name: str(value) if isinstance(value, float) and not math.isfinite(value) else value
@@ -150,6 +188,8 @@ class TargetSpec:
 
     @staticmethod
     def from_json(data: dict[str, Any]) -> TargetSpec:
+        """The spec that ``to_json`` wrote, or an older one without ranges."""
+        ranges = data.get("ranges", {})
         return TargetSpec(
             **{
                 **data,
@@ -159,6 +199,8 @@ class TargetSpec:
                     name: float(value) if isinstance(value, str) else value
                     for name, value in data["scalars"].items()
                 },
+                "ranges": {name: (low, high) for name, (low, high) in ranges.items()},
+                "neighbours": tuple(map(TargetSpec.from_json, data.get("neighbours", ()))),
             }
         )
 
@@ -180,11 +222,12 @@ def open_task(spec: str, device: str) -> TaskSource:
     Raises:
         TaskError: ``task-device``, ``task-suite-name``, ``task-missing``, ``task-directory``,
             ``task-not-a-file``, ``task-unreadable``, ``task-too-large``, ``task-binary``,
-            ``task-syntax``, ``task-no-inputs``, ``task-no-reference``, ``task-format``.
+            ``task-syntax``, ``task-no-inputs``, ``task-no-reference``, ``task-format``,
+            ``task-ranges``, ``task-mutates``.
     """
     if device not in DEVICES:
         raise TaskError(
-            f"there is no device {_short(device)}",
+            f"there is no device {short(device)}",
             "use cpu, or cuda on a machine with an NVIDIA GPU",
             code="task-device",
         )
@@ -194,7 +237,9 @@ def open_task(spec: str, device: str) -> TaskSource:
         return TaskSource("suite", name, str(path), _read(path), device)
     path = Path(spec).expanduser()
     text = _read(path)
-    return TaskSource(_format(text, path.name), path.stem, str(path.resolve()), text, device)
+    kind = kind_of(text, path.name)
+    declared(text, kind, path.name)
+    return TaskSource(kind, path.stem, str(path.resolve()), text, device)
 
 
 def _suite_file(name: str) -> str:
@@ -203,11 +248,11 @@ def _suite_file(name: str) -> str:
         return index[name]["file"]
     close = difflib.get_close_matches(name.lower(), index, n=3, cutoff=0.5)
     cure = f"did you mean {' or '.join(close)}?" if close else f"one of: {', '.join(index)}"
-    raise TaskError(f"the suite has no operator {_short(name)}", cure, code="task-suite-name")
+    raise TaskError(f"the suite has no operator {short(name)}", cure, code="task-suite-name")
 
 
 def _read(path: Path) -> str:
-    shown = _short(str(path))
+    shown = short(str(path))
     try:
         if path.is_dir():
             raise TaskError(
@@ -247,78 +292,3 @@ def _read(path: Path) -> str:
             f"{shown} is not text in UTF-8", "name a Python source file", code="task-binary"
         )
     return text.replace("\r\n", "\n").replace("\r", "\n")
-
-
-def _format(text: str, shown: str) -> Kind:
-    names = set(_bound(_parse(text, shown).body))
-    model, reference = "Model" in names, "reference" in names
-    if model and "get_inputs" in names:
-        return "kernelbench"
-    if reference and "inputs" in names:
-        return "plain"
-    file = _short(shown)
-    if model:
-        raise TaskError(
-            f"{file} has a Model but no get_inputs()",
-            "add get_inputs(), which returns the list of tensors that forward() takes",
-            code="task-no-inputs",
-        )
-    if reference:
-        raise TaskError(
-            f"{file} has a reference but no inputs()",
-            "add inputs(), which returns the tensors that reference() takes",
-            code="task-no-inputs",
-        )
-    if names & {"inputs", "get_inputs"}:
-        raise TaskError(
-            f"{file} gives inputs, but nothing to run on them",
-            "add reference(...), or a class Model(nn.Module), at the top level of the file",
-            code="task-no-reference",
-        )
-    raise TaskError(
-        f"{file} defines no task",
-        "define reference(...) and inputs(), or a class Model(nn.Module) and get_inputs()",
-        code="task-format",
-    )
-
-
-def _parse(text: str, shown: str) -> ast.Module:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return ast.parse(text)
-    except SyntaxError as error:
-        line, reason = error.lineno or 1, error.msg
-    except (RecursionError, MemoryError, ValueError) as error:
-        line, reason = 1, str(error) or "nested too deeply"
-    raise TaskError(
-        f"{_short(shown)}, line {line}: not Python: {reason}",
-        "correct the line, or name another file",
-        code="task-syntax",
-        evidence={"line": line},
-    )
-
-
-def _bound(body: Iterable[ast.stmt]) -> Iterable[str]:
-    """The names that these statements bind at the top level of a module, branches included."""
-    for statement in body:
-        match statement:
-            case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
-                yield name
-            case ast.Assign(targets=targets):
-                yield from (target.id for target in targets if isinstance(target, ast.Name))
-            case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr()):
-                yield name
-            case ast.Import(names=aliases) | ast.ImportFrom(names=aliases):
-                yield from (alias.asname or alias.name for alias in aliases)
-            case ast.Try() | ast.If() | ast.With():
-                for block in ("body", "orelse", "finalbody"):
-                    yield from _bound(cast("list[ast.stmt]", getattr(statement, block, [])))
-                for handler in getattr(statement, "handlers", []):
-                    yield from _bound(handler.body)
-
-
-def _short(text: str, limit: int = 120) -> str:
-    """Text from outside for one line of a message: no control codes, the end kept."""
-    clean = "".join(char if char.isprintable() else "?" for char in text)
-    return clean if len(clean) <= limit else "…" + clean[1 - limit :]

@@ -42,14 +42,19 @@ def check_tensor(tensor: torch.Tensor, what: str) -> None:
         )
 
 
-def own_memory(tensor: torch.Tensor) -> torch.Tensor:
-    """A copy with the same strides, in memory of its own; repeated elements stay repeated."""
+def own_memory(tensor: torch.Tensor, device: str | None = None) -> torch.Tensor:
+    """A copy with the same strides, in memory of its own; repeated elements stay repeated.
+
+    Args:
+        tensor: Any plain tensor.
+        device: Where the copy goes; None for where the tensor is.
+    """
     stored = tensor[tuple(slice(0, 1) if s == 0 else slice(None) for s in tensor.stride())]
     copy = torch.empty_strided(
-        stored.shape, stored.stride(), dtype=tensor.dtype, device=tensor.device
+        stored.shape, stored.stride(), dtype=tensor.dtype, device=device or tensor.device
     )
     try:
         copy.copy_(stored)
     except RuntimeError:  # windows that overlap in part, as of unfold()
-        return tensor.contiguous()
+        return tensor.to(copy.device, copy=True, memory_format=torch.contiguous_format)
     return copy.expand(tensor.shape)

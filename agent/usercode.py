@@ -16,10 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from agent import settings
 from agent.errors import TaskError, describe
+from agent.taskfile import resized
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from agent.task import TaskSource
 
@@ -34,20 +36,23 @@ def user_code(source: TaskSource, doing: str) -> Iterator[None]:
     The same for code that does not end, and for code that changes a setting of PyTorch for the
     whole process: other tasks and the times of eager would depend on it.
     """
-    before, folder, process = _settings(), os.getcwd(), os.getpid()
+    before, folder, process = settings.snapshot(), os.getcwd(), os.getpid()
+    grad = torch.is_grad_enabled()
     try:
         with _time_limit():
             yield
-        if changed := [name for name, value in _settings().items() if before[name] != value]:
-            _put_back(before)
+            _finish(source)
+        if name := settings.changed(before, settings.snapshot()):
+            settings.put_back(before)
             raise TaskError(
-                f"{doing} changes a setting of PyTorch for the whole process: {changed[0]}",
+                f"{doing} changes a setting of PyTorch for the whole process: {name}",
                 "leave it out; say dtype= and device= where tensors are made",
                 code="task-settings",
             )
     except TaskError:
         raise
     except _Endless as error:
+        settings.put_back(before)
         line = _line(error, _filename(source))
         raise TaskError(
             f"line {line}: {doing} took longer than {MAX_SECONDS} s",
@@ -55,8 +60,11 @@ def user_code(source: TaskSource, doing: str) -> Iterator[None]:
             code="task-endless",
             evidence={"line": line},
         ) from None
+    except torch.OutOfMemoryError:
+        settings.put_back(before)
+        raise out_of_memory(doing) from None
     except BaseException as error:  # noqa: BLE001 - a border: their code, any error
-        _put_back(before)
+        settings.put_back(before)
         line = _line(error, _filename(source))
         where = f"line {line}: " if line else ""
         kind = type(error).__name__[:80]
@@ -64,13 +72,38 @@ def user_code(source: TaskSource, doing: str) -> Iterator[None]:
             f"{where}{doing} raised {describe(error)}",
             "run the file by itself with Python, and correct it",
             code="task-raises",
-            evidence={"line": line, "error": kind},
+            evidence={"line": line, "error": kind} | _sticky(source),
         ) from None
     finally:
+        torch.set_grad_enabled(grad)  # off in many files, and of no harm there
         if os.getpid() != process:
             os._exit(1)  # the code forked: one of us is enough
         with contextlib.suppress(OSError):
             os.chdir(folder)
+
+
+def out_of_memory(doing: str) -> TaskError:
+    """The error for a GPU whose memory does not suffice."""
+    return TaskError(
+        f"{doing} ran out of GPU memory",
+        "use smaller tensors, or a GPU with more memory free",
+        code="task-memory",
+    )
+
+
+def _finish(source: TaskSource) -> None:
+    """Wait for what the GPU still has to do, so that its errors come up where they belong."""
+    if source.device == "cuda" and torch.cuda.is_initialized():
+        torch.cuda.synchronize()
+
+
+def _sticky(source: TaskSource) -> dict[str, bool]:
+    """``{"sticky": True}`` if the error has broken this process's use of the GPU for good."""
+    try:
+        _finish(source)
+    except RuntimeError:
+        return {"sticky": True}
+    return {}
 
 
 class _Endless(BaseException):
@@ -98,28 +131,6 @@ def _time_limit() -> Iterator[None]:
         signal.signal(signal.SIGALRM, handler)
 
 
-def _settings() -> dict[str, Any]:
-    """What a file may not change, by the name that its author knows."""
-    denormal = torch.full((1,), 1e-40)
-    return {
-        "set_default_dtype": torch.get_default_dtype(),
-        "set_num_threads": torch.get_num_threads(),
-        "set_default_device": str(torch.get_default_device()),
-        "use_deterministic_algorithms": torch.are_deterministic_algorithms_enabled(),
-        "set_float32_matmul_precision": torch.get_float32_matmul_precision(),
-        "set_flush_denormal": bool((denormal * 0.5 == 0).item()),
-    }
-
-
-def _put_back(settings: dict[str, Any]) -> None:
-    torch.set_default_dtype(settings["set_default_dtype"])
-    torch.set_num_threads(settings["set_num_threads"])
-    torch.set_default_device(settings["set_default_device"])
-    torch.use_deterministic_algorithms(settings["use_deterministic_algorithms"])
-    torch.set_float32_matmul_precision(settings["set_float32_matmul_precision"])
-    torch.set_flush_denormal(settings["set_flush_denormal"])
-
-
 def one_line(text: str, limit: int = 300) -> str:
     """Hostile text for a message: one line, no control codes, bounded."""
     clean = " ".join("".join(c if c.isprintable() else " " for c in text[: 4 * limit]).split())
@@ -145,15 +156,16 @@ def importable(source: TaskSource) -> Iterator[None]:
             sys.path.remove(folder)
 
 
-def execute(source: TaskSource) -> dict[str, Any]:
-    """Run the text as a module; its names."""
+def execute(source: TaskSource, sizes: Mapping[str, int]) -> dict[str, Any]:
+    """Run the text as a module, with other numbers for these names of its top level; its names."""
     filename = _filename(source)
     # Tracebacks and inspect.getsource must show the text that ran, not today's file.
     linecache.cache[filename] = (len(source.text), None, source.text.splitlines(True), filename)
     module = types.ModuleType(f"task_{source.sha[:16]}")
     module.__file__ = filename
     sys.modules[module.__name__] = module  # dataclasses and pickling look their module up
-    exec(compile(source.text, filename, "exec"), module.__dict__)
+    code = resized(source.text, filename, sizes) if sizes else source.text
+    exec(compile(code, filename, "exec"), module.__dict__)
     return module.__dict__
 
 

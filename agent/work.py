@@ -19,12 +19,11 @@ from agent.search.tuning import Tuner
 from store.reading import SessionReader
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator
-    from contextlib import AbstractAsyncContextManager
+    from collections.abc import Awaitable, Iterator
 
+    from agent.context import Context
     from agent.search.target import Target
-    from agent.workers.workshop import Proposal, Workshop
-    from store.writing import SessionWriter
+    from agent.workers.workshop import Proposal
 
 TUNE_SECONDS = 4.0
 TUNE_VARIANTS = 8
@@ -40,6 +39,13 @@ class Failed:
     code: str
     reason: str
     evidence: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a person handed in, as a writer's answer; it needs no asking."""
+
+    text: str
 
 
 class _Refused(Exception):
@@ -64,42 +70,27 @@ def _key(values: dict[str, int]) -> tuple[tuple[str, int], ...]:
 
 
 class NodeWork:
-    """The work on one node. ``run`` returns how it ended; the caller records that.
+    """The work on one node. ``run`` returns how it ended; the caller records that."""
 
-    Args:
-        lease: The right to load the device, taken around every timing.
-        on_stage: Told each stage, for the heartbeat.
-    """
-
-    def __init__(
-        self,
-        session: SessionWriter,
-        workshop: Workshop,
-        target: Target,
-        node: int,
-        facts: dict[str, int],
-        lease: Callable[[], AbstractAsyncContextManager[None]],
-        on_stage: Callable[[str], None],
-    ) -> None:
-        self._session = session
-        self._workshop = workshop
+    def __init__(self, context: Context, target: Target, node: int) -> None:
+        self._context = context
+        self._session = context.session
+        self._workshop = context.workshop
         self._target = target
         self._node = node
-        self._facts = facts
-        self._lease = lease
-        self._on_stage = on_stage
-        reader = SessionReader(session.path, session.conn)
+        reader = SessionReader(self._session.path, self._session.conn)
         self._known = {_key(row.tuned): row.id for row in reader.variants(node)}
+        self._building: dict[int, asyncio.Task[dict[str, Any]]] = {}
         self._checks: list[Any] = []
         self.seconds: dict[str, float] = {}
 
     def _say(self, kind: str, **payload: Any) -> None:
-        self._session.emit(kind, target=self._target.id, node=self._node, **payload)
+        self._context.say(kind, target=self._target.id, node=self._node, **payload)
 
     @contextmanager
     def _stage(self, name: str) -> Iterator[None]:
         self._say("NodeStage", stage=name)
-        self._on_stage(name)
+        self._context.does(name, node=self._node, target=self._target.id)
         begun = time.monotonic()
         try:
             yield
@@ -109,27 +100,38 @@ class NodeWork:
 
     # -- the way -----------------------------------------------------------------------------------
 
-    async def run(self, program: Program | None, proposal: Proposal | None) -> Scored | Failed:
+    async def run(
+        self, program: Program | None, source: Proposal | Reply | None = None
+    ) -> Scored | Failed:
         """From the writer's answer (or a program written before) to a verdict or a failure.
+
+        Args:
+            program: What was written before; None has ``source`` asked for it.
+            source: What the writer proposed to write, or what a person handed in.
 
         Raises:
             MachineError: The machine lacks something; no program is at fault.
         """
         try:
             if program is None:
-                program = await self._write(proposal)
+                program = await self._write(source)
             return await self._judge(program)
         except _Refused as refused:
             return refused.failed
+        except asyncio.CancelledError:
+            for build in self._building.values():
+                build.cancel()
+            raise
+        finally:
+            # Builds that nobody waits for any more must have ended before the next node's begin.
+            await asyncio.gather(*self._building.values(), return_exceptions=True)
 
-    async def _write(self, proposal: Proposal | None) -> Program:
-        schedule = proposal.schedule if proposal else None
+    async def _write(self, source: Proposal | Reply | None) -> Program:
         with self._stage("writing"):
-            request = {"schedule": schedule}
             try:
-                reply = await self._workshop.write(self._target.id, request)
+                reply, schedule, title = await self._reply(source)
                 self._session.stream(self._node, "model", reply)
-                program = parse_reply(reply, "cpp")
+                program = parse_reply(reply, self._context.place.language)
             except MachineError:
                 raise
             except ForgeError as error:
@@ -142,23 +144,37 @@ class NodeWork:
                 "ProgramWritten",
                 program=program.key,
                 language=program.language,
-                title=proposal.title if proposal else program.title,
+                title=title or program.title,
                 schedule=schedule,
+                library=program.library_only,
             )
         return program
+
+    async def _reply(
+        self, source: Proposal | Reply | None
+    ) -> tuple[str, dict[str, Any] | None, str]:
+        """The reply, with the schedule and the title that a proposal came with."""
+        if isinstance(source, Reply):
+            return source.text, None, ""
+        schedule, title = (source.schedule, source.title) if source else (None, "")
+        return await self._workshop.write(self._target.id, {"schedule": schedule}), schedule, title
 
     async def _judge(self, program: Program) -> Scored | Failed:
         first = self._target.programs.setdefault(program.key, self._node)
         if first != self._node:
             return Failed("read", "duplicate", f"the same program as node {first}", {})
         default = self._variant(program.defaults())
+        tuner = Tuner(program.tune, TUNE_VARIANTS)
+        # There are many builders and one judge: what is tried next is built meanwhile.
+        early = [self._variant(values) for values in tuner.next_batch()]
+        self._start_builds(program, [default, *early])
         with self._stage("building"):
             await self._build(program, default)
         with self._stage("checking"):
             await self._check(program, default)
         checked = {default.id}
         with self._stage("tuning"):
-            ranked = await self._tune(program, default)
+            ranked = await self._tune(program, default, tuner, early)
         failed: Failed | None = None
         for variant in ranked:
             try:
@@ -209,8 +225,15 @@ class NodeWork:
             self._session.stream(self._node, "compiler", str(log))
         raise _Refused(failed)
 
+    def _start_builds(self, program: Program, variants: list[_Variant]) -> None:
+        for variant in variants:
+            asked = self._workshop.build(program, variant.values)
+            self._building[variant.id] = asyncio.ensure_future(asked)
+
     async def _build(self, program: Program, variant: _Variant) -> None:
-        built = await self._rung("build", variant, self._workshop.build(program, variant.values))
+        """The built variant, of a build that was started before."""
+        built = await self._rung("build", variant, self._building[variant.id])
+        del self._building[variant.id]
         variant.library = str(built["library"])
         self._say(
             "VariantBuilt", variant=variant.id, values=variant.values,
@@ -220,7 +243,7 @@ class NodeWork:
 
     def _bound(self, program: Program, variant: _Variant) -> Any:
         try:
-            return program.bind(self._target.spec, variant.values, self._facts)
+            return program.bind(self._target.spec, variant.values, self._context.place.facts)
         except ProgramError as error:
             failed = Failed("read", error.code, error.message, {})
             self._say(
@@ -235,33 +258,44 @@ class NodeWork:
         answer = await self._rung("check", variant, asked)
         self._checks = list(answer.get("families", []))
 
-    async def _tune(self, program: Program, default: _Variant) -> list[_Variant]:
+    async def _tune(
+        self, program: Program, default: _Variant, tuner: Tuner, early: list[_Variant]
+    ) -> list[_Variant]:
         """Time variants briefly, as the tuner proposes them; the fastest first."""
-        tuner = Tuner(program.tune, TUNE_VARIANTS)
-        variants = {_key(default.values): default}
+        variants = {_key(variant.values): variant for variant in (default, *early)}
         end = time.monotonic() + TUNE_SECONDS
-        batch = [default]
-        while batch:
+        if self._building:
+            await asyncio.wait(self._building.values())  # nothing is built while times are taken
+        if not self._worth_tuning(await self._screen(program, default, tuner)):
+            return [default]
+        batch = await self._built(program, early, tuner)
+        while True:
             for variant in batch:
-                ratio = await self._screen(program, variant, tuner)
-                if variant is default and not self._worth_tuning(ratio):
-                    return [default]
-            if time.monotonic() > end:
-                break
+                await self._screen(program, variant, tuner)
             fresh = [self._variant(values) for values in tuner.next_batch()]
-            results = await asyncio.gather(
-                *(self._build(program, variant) for variant in fresh), return_exceptions=True
-            )
-            batch = []
-            for variant, result in zip(fresh, results, strict=True):
-                variants[_key(variant.values)] = variant
-                if result is None:
-                    batch.append(variant)
-                elif isinstance(result, _Refused):
-                    tuner.report(variant.values, None)
-                else:
-                    raise result
+            if not fresh or time.monotonic() > end:
+                break
+            variants |= {_key(variant.values): variant for variant in fresh}
+            self._start_builds(program, fresh)
+            batch = await self._built(program, fresh, tuner)
         return [variants[_key(values)] for values in tuner.ranking()]
+
+    async def _built(
+        self, program: Program, variants: list[_Variant], tuner: Tuner
+    ) -> list[_Variant]:
+        """Those of the variants that could be built, once all of their builds have ended."""
+        results = await asyncio.gather(
+            *(self._build(program, variant) for variant in variants), return_exceptions=True
+        )
+        good = []
+        for variant, result in zip(variants, results, strict=True):
+            if result is None:
+                good.append(variant)
+            elif isinstance(result, _Refused):
+                tuner.report(variant.values, None)
+            else:
+                raise result
+        return good
 
     def _worth_tuning(self, ratio: float | None) -> bool:
         best = self._target.progress.best_low
@@ -270,7 +304,7 @@ class NodeWork:
     async def _screen(self, program: Program, variant: _Variant, tuner: Tuner) -> float | None:
         try:
             bound = self._bound(program, variant)
-            async with self._lease():
+            async with self._context.leased():
                 asked = self._workshop.screen(self._target.id, variant.library, bound)
                 answer = await self._rung("measure", variant, asked)
         except _Refused:
@@ -283,21 +317,21 @@ class NodeWork:
 
     async def _measure(self, program: Program, variant: _Variant) -> Scored:
         bound = self._bound(program, variant)
-        async with self._lease():
+        async with self._context.leased():
             asked = self._workshop.measure(self._target.id, variant.library, bound)
             answer = await self._rung("measure", variant, asked)
         return record_verdict(
-            self._session, self._target, self._node, variant.id, program.key, variant.values,
-            answer, self._checks, confirm=False,
+            self._context, self._target, self._node, variant.id, program, variant.values, answer,
+            self._checks, confirm=False,
         )  # fmt: skip
 
 
 def record_verdict(
-    session: SessionWriter,
+    context: Context,
     target: Target,
     node: int,
     variant: int,
-    program: str,
+    program: Program,
     values: dict[str, int],
     answer: dict[str, Any],
     families: list[Any],
@@ -305,28 +339,47 @@ def record_verdict(
     confirm: bool,
 ) -> Scored:
     """Store a measured verdict with its raw samples; the key names all that it depends on."""
+    session = context.session
     verdict = session.next_id("verdicts")
-    tuned = ",".join(f"{name}={value}" for name, value in sorted(values.items()))
-    key = "|".join(
-        (program, tuned, target.spec.source_sha, target.spec.device,
-         str(answer.get("machine", "")), f"judge {answer.get('judge', 0)}")
-    )  # fmt: skip
+    outcome = str(answer["verdict"])
+    library = program.library_only
     scored = Scored(
-        variant, str(answer["verdict"]), int(answer["ns"]), float(answer["ratio"]),
-        float(answer["low"]), min(float(answer["high"]), UNBOUNDED),
+        variant, "LIBRARY" if library and outcome == "FASTER" else outcome, int(answer["ns"]),
+        float(answer["ratio"]), float(answer["low"]), min(float(answer["high"]), UNBOUNDED),
+        library,
     )  # fmt: skip
-    evidence = {
-        name: value
-        for name, value in answer.items()
-        if name not in {"samples", "ns", "eager_ns", "ratio", "low", "high", "verdict"}
-    }
+    evidence = {name: value for name, value in answer.items() if name not in _IN_COLUMNS}
     with session.together():
-        session.emit(
+        context.say(
             "VariantJudged", target=target.id, node=node, variant=variant, verdict=verdict,
-            key=key, outcome=scored.outcome, time_ns=scored.time_ns,
-            eager_ns=int(answer["eager_ns"]), ratio=scored.ratio, low=scored.low,
-            high=scored.high, timing="call", confirm=confirm,
-            evidence={"families": families, **evidence},
+            key=_verdict_key(context, target, program, values, answer), outcome=scored.outcome,
+            time_ns=scored.time_ns, eager_ns=int(answer["eager_ns"]), ratio=scored.ratio,
+            low=scored.low, high=scored.high, timing=str(answer.get("timing", "call")),
+            confirm=confirm, evidence={"families": families, **evidence},
+            call_ns=answer.get("call_ns"), eager_call_ns=answer.get("eager_call_ns"),
+            advice=answer.get("advice") or None,
         )  # fmt: skip
         session.store_samples(verdict, answer.get("samples", []))
     return scored
+
+
+_IN_COLUMNS = frozenset(
+    {"samples", "ns", "eager_ns", "ratio", "low", "high", "verdict", "timing", "call_ns",
+     "eager_call_ns", "advice"}
+)  # fmt: skip
+
+
+def _verdict_key(
+    context: Context,
+    target: Target,
+    program: Program,
+    values: dict[str, int],
+    answer: dict[str, Any],
+) -> str:
+    """Program, tunables, target, device with driver and toolchain, judge: what a verdict is of."""
+    tuned = ",".join(f"{name}={value}" for name, value in sorted(values.items()))
+    sizes = ",".join(f"{name}={size}" for name, size in sorted(target.spec.sizes.items()))
+    machine = str(answer.get("machine") or context.place.key)
+    parts = (program.key, tuned, target.spec.source_sha, sizes, target.spec.device, machine,
+             f"judge {answer.get('judge', 0)}")  # fmt: skip
+    return "|".join(parts)

@@ -9,14 +9,14 @@ from forge_tui import curve as plot
 from forge_tui import figures, view, words
 from forge_tui.keys import key_line
 from forge_tui.series import Series
-from forge_tui.text import clip, one_line, width
+from forge_tui.text import clip, one_line, width, wrap
 
 if TYPE_CHECKING:
     from forge_tui.glyphs import Glyphs
     from forge_tui.screens.watch import WatchScreen
     from forge_tui.view import Line, Piece
 
-TABS = ("summary", "code", "log")
+TABS = ("summary", "checks", "code", "log")
 
 
 def status(screen: WatchScreen, cells: int, glyphs: Glyphs) -> Line:
@@ -46,7 +46,8 @@ def heading(text: str, after: str, cells: int, glyphs: Glyphs, *, on: bool = Fal
 
 
 def tree_head(screen: WatchScreen, cells: int, glyphs: Glyphs) -> Line:
-    return view.header(view.Columns.of(cells - 2))
+    model = screen.model
+    return view.header(view.Columns.of(cells - 2, gpu=model.on_gpu, gain=model.compared))
 
 
 def curve_head(screen: WatchScreen, cells: int, glyphs: Glyphs) -> Line:
@@ -116,6 +117,13 @@ def event(screen: WatchScreen, cells: int, glyphs: Glyphs) -> Line:
         if said is not None:
             return ((" " + clip(said[0], cells - 2, glyphs.ellipsis), said[1]),)
     return ()
+
+
+def why(screen: WatchScreen, cells: int, glyphs: Glyphs) -> list[Line]:
+    """What ended the search and what to do about it, whole."""
+    lines = wrap(one_line(screen.model.why, 600), cells - 4, 8)
+    return [((f" {glyphs.failed if at == 0 else ' '} ", "bad"), (line, "bad"))
+            for at, line in enumerate(lines)]  # fmt: skip
 
 
 def keys(screen: WatchScreen, cells: int, glyphs: Glyphs) -> Line:

@@ -1,15 +1,14 @@
-"""The Summary tab: what was tried, the ladder rung by rung with its evidence, variants, cost.
-
-Evidence is what a judge wrote down; any field may be missing or of another type, and is then left
-out. All of it is foreign text.
-"""
+"""The Summary tab: what was tried, how fast it is, the ladder rung by rung, advice, variants."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from forge_tui import evidence as told
 from forge_tui import figures, words
-from forge_tui.text import clip, fit, lines, one_line, width, wrap
+from forge_tui.baselines import Timed, gain, on_gpu, time_table
+from forge_tui.evidence import cut, wrapped
+from forge_tui.text import clip, fit, one_line, width, wrap
 
 if TYPE_CHECKING:
     from forge_tui.glyphs import Glyphs
@@ -17,10 +16,9 @@ if TYPE_CHECKING:
     from forge_tui.view import Line
     from store.rows import NodeRow, TargetRow, VariantRow, VerdictRow
 
-QUIET = 0.1
 RUNGS = ("read", "build", "check", "measure", "confirm")
-_TITLES = {"read": "read", "build": "build", "check": "check", "measure": "time",
-           "confirm": "confirm"}  # fmt: skip
+TITLES = {"read": "read", "build": "build", "check": "check", "measure": "time",
+          "confirm": "confirm"}  # fmt: skip
 
 
 def summary(detail: Detail, model: Model, cells: int, glyphs: Glyphs) -> list[Line]:
@@ -30,16 +28,18 @@ def summary(detail: Detail, model: Model, cells: int, glyphs: Glyphs) -> list[Li
     out = _heading(node, model, cells)
     out += _result(detail, target, cells, model.working)
     out.append(())
-    out += _ladder(detail, cells, glyphs)
+    out += _ladder(detail, cells, glyphs, model.working)
+    if hints := told.advice(node.advice, cells, glyphs):
+        out += [(), (("advice", "head"),), *hints]
     if len(detail.variants) > 1 or any(v.tuned for v in detail.variants):
         out += [(), (("variants", "head"),), *_variants(detail, cells, glyphs)]
     if node.seconds:
-        spent = "  ".join(
+        spent = [
             f"{one_line(name, 16)} {figures.seconds_of(float(value))}"
             for name, value in node.seconds.items()
             if isinstance(value, int | float)
-        )
-        out += [(), (("spent", "head"),), *wrapped(spent, "muted", cells)]
+        ]
+        out += [(), (("spent", "head"),), *told.flowing(spent, "muted", cells)]
     return out
 
 
@@ -49,6 +49,8 @@ def _heading(node: NodeRow, model: Model, cells: int) -> list[Line]:
         origin += f" with #{node.second_parent}"
     by = one_line(node.model or node.writer, 40)
     facts = [origin, f"by {by}"]
+    if node.library:
+        facts.append("library calls alone")
     if node.micro_dollars:
         facts.append(figures.dollars(node.micro_dollars))
     if node.attempts > 1:
@@ -63,6 +65,9 @@ def _heading(node: NodeRow, model: Model, cells: int) -> list[Line]:
     ]
 
 
+# -- the result ------------------------------------------------------------------------------------
+
+
 def _result(detail: Detail, target: TargetRow | None, cells: int, working: bool) -> list[Line]:
     node = detail.node
     word, role = words.node_word(node)
@@ -75,28 +80,63 @@ def _result(detail: Detail, target: TargetRow | None, cells: int, working: bool)
     if node.state != "scored":
         text = f"{word} now" if working else f"unfinished: the engine ended at {word}"
         return [(), ((text, role if working else "warn"),)]
-    last = _verdict(detail, confirm=node.confirmed == 1)
     first: Line = (
-        (f"{figures.speedup(node.ratio)} ", "best" if role == "good" else "strong"),
-        (figures.interval(node.low, node.high) + " ", "muted"),
-        ("against eager (95 %), ", "muted"),
+        (f"{figures.speedup(node.ratio)} vs eager ", "best" if role == "good" else "strong"),
+        (figures.interval(node.low, node.high) + " 95 %   ", "muted"),
         ("not confirmed: " if node.confirmed == -1 else "", role),
         (f"{word}", role),
     )
+    out: list[Line] = [(), cut(first, cells)]
+    if against := gain(node, target):
+        out.append(cut(((against, "strong"), (", the fastest baseline", "muted")), cells))
+    out += _times(detail, target, cells)
+    out += _caveats(detail, cells)
+    return out
+
+
+def _times(detail: Detail, target: TargetRow | None, cells: int) -> list[Line]:
+    """What it takes and what eager took beside it: device and call time are two columns."""
+    node = detail.node
+    last = verdict_of(detail, confirm=node.confirmed == 1)
     eager = last.eager_ns if last else target.eager_ns if target else None
-    parts = [f"{figures.time_of(node.time_ns)}"]
+    sol = figures.percent(node.sol_fraction) if node.sol_fraction else ""
+    limit = f"{sol} of speed of light" if sol else ""
+    if on_gpu(target.device if target else ""):
+        rows = [
+            Timed("this program", node.ratio, ns=node.time_ns, call_ns=node.call_ns),
+            Timed("eager", 1.0, ns=eager, call_ns=last.eager_call_ns if last else None),
+        ]
+        table = time_table(rows, cells, gpu=True)
+        return [(), *table, *([((clip(limit, cells), "muted"),)] if limit else [])]
+    parts = [f"call time {figures.time_of(node.time_ns)}"]
     if eager:
         parts.append(f"eager {figures.time_of(eager)}")
-    if node.sol_fraction:
-        parts.append(f"{figures.percent(node.sol_fraction)} of speed of light")
-    return [(), cut(first, cells), ((clip("   ".join(parts), cells), "text"),)]
+    if limit:
+        parts.append(limit)
+    return [((clip("   ".join(parts), cells), "text"),)]
+
+
+def _caveats(detail: Detail, cells: int) -> list[Line]:
+    """Why figures that look good may not count."""
+    out: list[Line] = []
+    if detail.node.foreign:
+        last = verdict_of(detail, confirm=False)
+        where = one_line(last.evidence.get("machine") or "", 120) if last else ""
+        text = "foreign: measured on another machine" + (f" ({where})" if where else "")
+        out += wrapped(
+            f"{text}; it counts for nothing here until it is judged again", "warn", cells
+        )
+    if detail.node.outcome == "LIBRARY":
+        text = "faster by library calls alone: nothing was generated, so it is no win"
+        out += wrapped(text, "warn", cells)
+    return out
 
 
 # -- the ladder ------------------------------------------------------------------------------------
 
 
-def _ladder(detail: Detail, cells: int, glyphs: Glyphs) -> list[Line]:
-    reached = _reached(detail)
+def _ladder(detail: Detail, cells: int, glyphs: Glyphs, working: bool) -> list[Line]:
+    reached = _reached(detail, working)
     out: list[Line] = []
     for rung in RUNGS:
         state = reached.get(rung, "")
@@ -106,19 +146,16 @@ def _ladder(detail: Detail, cells: int, glyphs: Glyphs) -> list[Line]:
             "now": (glyphs.live, "live"),
         }.get(state, (glyphs.queued, "faint"))
         text = _RUNG_TEXT[rung](detail, state)
-        head: Line = ((f"{sign} ", role), (f"{_TITLES[rung]:<8}", "text" if state else "faint"))
-        out.append(cut((*head, (text, "muted")), cells))
-        if rung == "check":
-            out += _families(detail, cells, glyphs)
-        if rung in {"measure", "confirm"} and state:
-            out += _disturbed(_verdict(detail, confirm=rung == "confirm"), cells)
+        head: Line = ((f"{sign} ", role), (f"{TITLES[rung]:<8}", "text" if state else "faint"))
+        said = wrapped(text, "muted", cells, 10) or [()]
+        out += [(*head, (said[0][0][0].lstrip(), "muted")) if text else head, *said[1:]]
         if state == "bad":
             out += _evidence(detail, rung, cells)
     return out
 
 
-def _reached(detail: Detail) -> dict[str, str]:
-    """How each rung stands: ok, bad, now, or missing."""
+def _reached(detail: Detail, working: bool) -> dict[str, str]:
+    """How each rung stands: ok, bad, now (while an engine is at work), or missing."""
     node = detail.node
     order = list(RUNGS)
     if node.state == "failed":
@@ -129,14 +166,14 @@ def _reached(detail: Detail) -> dict[str, str]:
         states = dict.fromkeys(order[:4], "ok")
         if node.confirmed:
             states["confirm"] = "ok" if node.confirmed == 1 else "bad"
-        elif node.stage == "confirming":
+        elif node.stage == "confirming" and working:
             states["confirm"] = "now"
         return states
     now = {"building": 1, "checking": 2, "tuning": 3, "timing": 3, "confirming": 4}.get(node.stage)
     if now is None:
         return {"read": "ok"} if node.program and node.state == "live" else {}
     states = dict.fromkeys(order[:now], "ok")
-    if node.state == "live":
+    if node.state == "live" and working:
         states[order[now]] = "now"
     return states
 
@@ -145,12 +182,15 @@ def _read_text(detail: Detail, state: str) -> str:
     program = detail.program
     if program is None:
         return ""
-    launches = program.plan.count("[[launch]]")
-    source_lines = program.source.count("\n") + 1
-    return (
-        f"{one_line(program.language, 12)}, {figures.count_of(source_lines, 'line')}, "
-        f"{figures.count_of(launches, 'launch', 'launches')}"
-    )
+    launches, calls = program.plan.count("[[launch]]"), program.plan.count("[[call]]")
+    parts = [
+        one_line(program.language, 12),
+        figures.count_of(program.source.count("\n") + 1, "line"),
+        figures.count_of(launches, "launch", "launches"),
+    ]
+    if calls:
+        parts.append(figures.count_of(calls, "library call"))
+    return ", ".join(parts)
 
 
 def _build_text(detail: Detail, state: str) -> str:
@@ -158,11 +198,13 @@ def _build_text(detail: Detail, state: str) -> str:
     if not built:
         return ""
     total = sum(v.build_s or 0.0 for v in built)
-    return f"{figures.count_of(len(built), 'variant')} in {figures.seconds_of(total)}"
+    text = f"{figures.count_of(len(built), 'variant')} in {figures.seconds_of(total)}"
+    used = told.kernels_short(built_detail(detail))
+    return f"{text}, {used}" if used else text
 
 
 def _check_text(detail: Detail, state: str) -> str:
-    families = _family_rows(detail)
+    families = checked_families(detail)
     if not families:
         return ""
     passed = sum(1 for family in families if family.get("ok") is not False)
@@ -170,7 +212,7 @@ def _check_text(detail: Detail, state: str) -> str:
 
 
 def _measure_text(detail: Detail, state: str) -> str:
-    verdict = _verdict(detail, confirm=False)
+    verdict = verdict_of(detail, confirm=False)
     if verdict is None:
         return ""
     parts = [f"{figures.speedup(verdict.ratio)} {figures.interval(verdict.low, verdict.high)}"]
@@ -184,21 +226,18 @@ def _measure_text(detail: Detail, state: str) -> str:
     return ", ".join(parts)
 
 
-def _disturbed(verdict: VerdictRow | None, cells: int) -> list[Line]:
-    """A line that says how far other programs may have spoilt the times."""
-    others = verdict.evidence.get("others") if verdict else None
-    if not isinstance(others, int | float) or others < QUIET:
-        return []
-    text = f"          other programs used {figures.percent(others)} of the machine meanwhile"
-    return [((clip(text, cells), "warn"),)]
-
-
 def _confirm_text(detail: Detail, state: str) -> str:
-    verdict = _verdict(detail, confirm=True)
+    verdict = verdict_of(detail, confirm=True)
     if verdict is None:
         return "in a fresh process, with new seeds" if state else ""
     spread = figures.interval(verdict.low, verdict.high)
-    return f"{figures.speedup(verdict.ratio)} {spread} in a fresh process"
+    text = f"{figures.speedup(verdict.ratio)} {spread} in a fresh process"
+    tools = told.record(detail.node.sanitizer)
+    bad = told.complaints(tools)
+    clean = [one_line(tool, 20) for tool, said in tools.items() if str(said) == "clean"]
+    if bad:
+        return f"{text}, but {', '.join(bad)} found errors"
+    return f"{text}, {', '.join(clean)} clean" if clean else text
 
 
 _RUNG_TEXT = {
@@ -210,7 +249,7 @@ _RUNG_TEXT = {
 }
 
 
-def _verdict(detail: Detail, *, confirm: bool) -> VerdictRow | None:
+def verdict_of(detail: Detail, *, confirm: bool) -> VerdictRow | None:
     """The newest verdict of the best variant."""
     found = [v for v in detail.verdicts if bool(v.confirm) == confirm]
     best = [v for v in found if v.variant == detail.node.variant]
@@ -218,70 +257,33 @@ def _verdict(detail: Detail, *, confirm: bool) -> VerdictRow | None:
     return chosen[-1] if chosen else None
 
 
-def _family_rows(detail: Detail) -> list[dict[str, Any]]:
-    verdict = _verdict(detail, confirm=False)
+def built_detail(detail: Detail) -> dict[str, Any]:
+    """What is known of the best variant's kernels, or of the first that was built.
+
+    Occupancy hangs on the launch, which the builder does not know: the verdict may tell it.
+    """
+    built = [v for v in detail.variants if v.build_s is not None and v.state != "failed"]
+    best = [v for v in built if v.id == detail.node.variant]
+    found = next((v.evidence for v in [*best, *built] if v.evidence), {})
+    verdict = verdict_of(detail, confirm=False)
+    occupancy = verdict.evidence.get("occupancy") if verdict else None
+    return {**found, "occupancy": occupancy} if occupancy else found
+
+
+def checked_families(detail: Detail) -> list[dict[str, Any]]:
+    """The sets of inputs that the node, or its first failed variant, was checked on."""
+    verdict = verdict_of(detail, confirm=False)
     sources = [verdict.evidence] if verdict else []
     sources += [v.evidence for v in detail.variants if v.evidence and v.state == "failed"]
-    for evidence in sources:
-        families = evidence.get("families") if isinstance(evidence, dict) else None
-        if isinstance(families, list) and families:
-            return [family for family in families if isinstance(family, dict)][:40]
-    return []
-
-
-def _families(detail: Detail, cells: int, glyphs: Glyphs) -> list[Line]:
-    rows = _family_rows(detail)
-    if not rows:
-        return []
-    out: list[Line] = []
-    names = max(10, min(18, cells - 35))
-    heads = f"    {fit('inputs', names)} {'error':>9} {'eager':>9} {'of allowed':>12}"
-    out.append(((clip(heads, cells), "faint"),))
-    for family in rows:
-        ok = family.get("ok") is not False
-        name = fit(one_line(family.get("family", "?"), 40), names, mark=glyphs.ellipsis)
-        error = one_line(figures.error_of(family.get("max_error")), 9)
-        eager = one_line(figures.error_of(family.get("eager_error")), 9)
-        line: Line = (
-            (f"  {' ' if ok else glyphs.failed} ", "bad"),
-            (f"{name} {error:>9}", "muted" if ok else "bad"),
-            (f" {eager:>9} {figures.percent(_share(family)):>12}", "muted"),
-        )
-        if family.get("skipped"):
-            line = (*line[:1], (f"{name} skipped: {one_line(family['skipped'], 80)}", "faint"))
-        out.append(cut(line, cells))
-    return out
-
-
-def _share(family: dict[str, Any]) -> float | None:
-    """Which part of the allowed error was used up: 1.0 is just allowed."""
-    worst, error, allowed = (family.get(key) for key in ("worst", "max_error", "allowed"))
-    if isinstance(worst, int | float):
-        return float(worst)
-    if isinstance(error, int | float) and isinstance(allowed, int | float) and allowed:
-        return error / allowed
-    return None
+    return next((rows for source in sources if (rows := told.family_rows(source))), [])
 
 
 def _evidence(detail: Detail, rung: str, cells: int) -> list[Line]:
     """What the judge kept of a failed rung, for the node's first failed variant there."""
     for variant in detail.variants:
         if variant.state == "failed" and variant.rung == rung and variant.evidence:
-            return evidence_lines(variant.evidence, cells)
+            return told.failure(variant.evidence, cells)
     return []
-
-
-def evidence_lines(evidence: dict[str, Any], cells: int) -> list[Line]:
-    out: list[Line] = []
-    log = evidence.get("log")
-    if log:
-        out += [(("  " + clip(line, cells - 2), "warn"),) for line in lines(log, 12)]
-    for name, value in list(evidence.items())[:24]:
-        if name in {"log", "rung", "families"} or value is None or value in ("", [], {}):
-            continue
-        label = one_line(name, 16).replace("_", " ")
-        out.append(cut(((f"  {label:<13} ", "faint"), (one_line(value, 200), "warn")), cells))
-    return out
 
 
 # -- variants --------------------------------------------------------------------------------------
@@ -321,19 +323,3 @@ def _variant_text(variant: VariantRow, verdict: VerdictRow | None) -> str:
         ratio = figures.speedup(variant.screened_ratio)
         return f" {figures.time_of(variant.screened_ns):>8} {ratio:>6} timed briefly"
     return " built"
-
-
-def wrapped(text: str, role: str, cells: int) -> list[Line]:
-    return [((line, role),) for line in wrap(text, cells, 12)]
-
-
-def cut(line: Line, cells: int) -> Line:
-    """The line without what goes past its right edge."""
-    out, left = [], cells
-    for text, role in line:
-        if left <= 0:
-            break
-        cut = clip(text, left)
-        out.append((cut, role))
-        left -= width(cut)
-    return tuple(out)

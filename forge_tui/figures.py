@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 NO_VALUE = "-"
+
+
+def number(value: Any) -> float | None:
+    """The value if it is a finite number, else None."""
+    plain = isinstance(value, int | float) and not isinstance(value, bool)
+    return value if plain and math.isfinite(value) else None
 
 
 def time_of(ns: float | None) -> str:

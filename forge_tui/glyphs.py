@@ -15,6 +15,8 @@ class Glyphs:
     same: str
     slower: str
     unsure: str
+    library: str
+    foreign: str
     failed: str
     pruned: str
     best: str
@@ -44,6 +46,8 @@ UNICODE = Glyphs(
     same="=",
     slower="▽",
     unsure="?",
+    library="◇",
+    foreign="≠",
     failed="✗",
     pruned="⊘",
     best="★",
@@ -72,6 +76,8 @@ ASCII = Glyphs(
     same="=",
     slower="<",
     unsure="?",
+    library="L",
+    foreign="!",
     failed="x",
     pruned="/",
     best="*",

@@ -1,8 +1,8 @@
-"""Starts an engine: a detached process that says on a pipe how its start goes, then writes a log.
+"""Starts the engine's side: a search that goes on by itself, or a job that answers in JSON lines.
 
-The pipe carries JSON lines: any number of ``{"stage": ...}``, then one of ``{"started": true}`` or
-``{"error": {"message", "cure", ...}}``. After that the engine and this process share nothing but
-the session.
+A search is detached; its pipe carries any number of ``{"stage": ...}``, then one of
+``{"started": true}`` or ``{"error": {"message", "cure", ...}}``. After that the engine and this
+process share nothing but the session. Other jobs end with us.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tempfile
+import threading
 from typing import IO, TYPE_CHECKING, Any
 
 from forge_tui.text import one_line
@@ -78,7 +80,57 @@ def launch(
                 process.wait()
                 raise _refused(line["error"])
     code = process.wait()
-    raise LaunchError(_last_words(log, start, code), log=log)
+    with log.open("rb") as said:
+        why = _last_words(said, start)
+    raise LaunchError(f"the engine died while starting ({_how(code)}){why}", log=log)
+
+
+def spoken(
+    args: Sequence[str], engine: Sequence[str] = ENGINE, patience_s: float | None = None
+) -> Iterator[dict[str, Any]]:
+    """The JSON lines of a job such as ``verify``, as they come; the job ends when nobody listens.
+
+    Raises:
+        LaunchError: It could not do its work (its own words and cure), died, or took longer than
+            ``patience_s``.
+    """
+    with tempfile.TemporaryFile() as stderr:
+        process = subprocess.Popen(
+            [*engine, *args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr
+        )
+        late = threading.Timer(patience_s or threading.TIMEOUT_MAX, process.kill)
+        late.daemon = True
+        late.start()
+        heard = False
+        assert process.stdout is not None
+        try:
+            with process.stdout:
+                for line in _json_lines(process.stdout):
+                    if "error" in line:
+                        raise _refused(line["error"])
+                    heard = True
+                    yield line
+            code = process.wait()
+        finally:
+            over = not late.is_alive()
+            late.cancel()
+            _end(process)
+        if over:
+            raise LaunchError(f"{args[0]} took more than {patience_s:.0f} s")
+        # A job that has answered may say by its code how the answer turned out.
+        if code not in {0, 1} or not heard:
+            raise LaunchError(f"{args[0]} failed ({_how(code)}){_last_words(stderr, 0)}")
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Let a job end in order, or kill it."""
+    if process.poll() is None:
+        process.terminate()
+        try:
+            process.wait(5.0)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
 
 
 def _json_lines(pipe: IO[bytes]) -> Iterator[dict[str, Any]]:
@@ -99,17 +151,14 @@ def _refused(error: Any) -> LaunchError:
     return LaunchError(message, one_line(error.get("cure") or "", 500))
 
 
-def _last_words(log: Path, start: int, code: int) -> str:
-    """What a dead engine left in its log."""
-    how = f"signal {-code}" if code < 0 else f"exit code {code}"
-    try:
-        with log.open("rb") as file:
-            file.seek(max(start, file.seek(0, 2) - 4096))
-            text = file.read().decode(errors="replace")
-    except OSError:
-        text = ""
-    told = [line for line in text.splitlines() if line.strip()]
+def _how(code: int) -> str:
+    return f"signal {-code}" if code < 0 else f"exit code {code}"
+
+
+def _last_words(said: IO[bytes], start: int) -> str:
+    """What a dead process left on its standard error, past ``start``."""
+    said.seek(max(start, said.seek(0, 2) - 4096))
+    told = [line for line in said.read().decode(errors="replace").splitlines() if line.strip()]
     # The frames of a traceback help nobody here; its last line does.
-    said = [one_line(line, 300) for line in told if not line.startswith(("Traceback", " "))][-3:]
-    words = ": " + " / ".join(said) if said else ", without a word"
-    return f"the engine died while starting ({how}){words}"
+    words = [one_line(line, 300) for line in told if not line.startswith(("Traceback", " "))][-3:]
+    return ": " + " / ".join(words) if words else ", without a word"

@@ -9,6 +9,7 @@ from collections import Counter, defaultdict, deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from forge_tui.baselines import on_gpu
 from forge_tui.series import Series
 
 if TYPE_CHECKING:
@@ -149,6 +150,22 @@ class Model:
         return "ended" if self.state == "finished" else ""
 
     @property
+    def on_gpu(self) -> bool:
+        """Whether times are device times, with call times beside them."""
+        return on_gpu(self.session.config.get("device")) if self.session else False
+
+    @property
+    def compared(self) -> bool:
+        """Whether any target was compared with more than eager."""
+        return any(len(target.baselines or {}) > 1 for target in self.targets.values())
+
+    @property
+    def why(self) -> str:
+        """Why the search has failed; empty unless it has."""
+        failed = self.session is not None and self.state == "failed" and not self.starting
+        return (self.session.stop_reason or "") if failed and self.session else ""
+
+    @property
     def total(self) -> int:
         return len(self.nodes)
 
@@ -175,8 +192,12 @@ class Model:
         return float(value) if isinstance(value, int | float) and value > 0 else None
 
     def best(self) -> tuple[float, int] | None:
-        """The best speedup so far over all targets, and its node."""
-        found = [node for node in map(self.best_node, self.targets) if node and node.ratio]
+        """The best speedup so far over all targets, and its node; on this machine."""
+        found = [
+            node
+            for node in map(self.best_node, self.targets)
+            if node and node.ratio and not node.foreign
+        ]
         return max(((node.ratio or 0.0, node.id) for node in found), default=None)
 
     def best_node(self, target: int) -> NodeRow | None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from forge_tui import figures, words
-from forge_tui.detail import cut, wrapped
+from forge_tui.baselines import Timed, baselines, best_row, gain, on_gpu, time_table
+from forge_tui.evidence import cut, wrapped
 from forge_tui.text import clip, fit, one_line
 
 if TYPE_CHECKING:
@@ -20,18 +21,22 @@ if TYPE_CHECKING:
 def target_summary(target: TargetRow, model: Model, cells: int, glyphs: Glyphs) -> list[Line]:
     """A target's page: its arguments, baselines and limits."""
     word, role = words.target_word(target, model.target_stage(target.id))
-    out: list[Line] = [((one_line(target.name, cells), "strong"),), ((word, role),)]
+    name = clip(one_line(target.name, 80), max(8, cells - 16))
+    out: list[Line] = [((name + "  ", "strong"), (word, role))]
     if target.reason:
         out += wrapped(one_line(target.reason, 600), "text", cells)
     if target.cure:
         out += wrapped(one_line(target.cure, 600), "muted", cells)
     best = model.best_node(target.id)
-    if best is not None:
-        spread = figures.interval(best.low, best.high)
-        text = f"best   {figures.speedup(best.ratio)} {spread}  #{best.id}"
-        out += [(), ((clip(f"{text} {one_line(best.title, 80)}", cells), "best"),)]
+    if best is not None and (against := gain(best, target)):
+        out.append(cut(((against, "best"), (", the fastest baseline", "muted")), cells))
     if target.eager_ns:
-        out += [(), *_limits(target, best, cells)]
+        out += _limits(target, best, cells)
+    if best is not None:
+        out += [
+            (),
+            cut(((f"best #{best.id} ", "muted"), (one_line(best.title, 200), "text")), cells),
+        ]
     spec = target.spec or {}
     args = spec.get("args")
     if isinstance(args, list | tuple) and args:
@@ -49,23 +54,15 @@ def target_summary(target: TargetRow, model: Model, cells: int, glyphs: Glyphs) 
 
 
 def _limits(target: TargetRow, best: NodeRow | None, cells: int) -> list[Line]:
-    """Times and speedups, slowest first; the best's speedup is the measured ratio."""
-    eager = target.eager_ns or 0
-    times: dict[str, float] = {"eager": eager}
-    for name, value in (target.baselines or {}).items():
-        ns = value.get("ns") if isinstance(value, dict) else value
-        if isinstance(ns, int | float) and not isinstance(ns, bool) and ns > 0:
-            times.setdefault(one_line(name, 14), ns)
+    """Baselines, best and speed of light, slowest first; speedups are the measured ratios."""
+    rows = baselines(target)
     if target.sol_ns:
-        times["speed of light"] = target.sol_ns
-    rows = [(eager / ns, name, ns, "text") for name, ns in times.items()]
+        ratio = (target.eager_ns or 0) / target.sol_ns
+        rows.append(Timed("speed of light", ratio, ns=target.sol_ns))
     if best is not None and best.time_ns and best.ratio:
-        rows.append((best.ratio, f"best #{best.id}", best.time_ns, "strong"))
-    out: list[Line] = []
-    for ratio, name, ns, role in sorted(rows):
-        text = f"{name:<16}{figures.time_of(ns):>8}  {figures.speedup(ratio):>6}"
-        out.append(((clip(text, cells), role),))
-    return out
+        rows.append(best_row(best))
+    rows.sort(key=lambda row: row.ratio or 0.0)
+    return time_table(rows, cells, gpu=on_gpu(target.device))
 
 
 def _tensor(arg: Any) -> str:

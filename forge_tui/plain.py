@@ -15,7 +15,8 @@ import click
 
 from forge_tui import figures, words
 from forge_tui.feed import tidy
-from forge_tui.text import clean, one_line, width
+from forge_tui.results import result_table, shortfall, table, target_json
+from forge_tui.text import clean, one_line
 from store import commands
 from store.errors import StoreError
 from store.lock import engine_alive
@@ -24,10 +25,9 @@ from store.reading import SessionReader
 from store.sessions import liveness
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
     from types import FrameType
 
-    from store.rows import NodeRow, TargetRow
     from store.sessions import SessionInfo
 
 POLL_S = 0.2
@@ -35,22 +35,12 @@ SUITE = Path(__file__).parent.parent / "agent" / "suite"
 _QUIET = frozenset({"NodeStage", "CommandAnswered", "EngineStarted"})
 
 
-def table(rows: Sequence[Sequence[str]], right: Iterable[int] = ()) -> list[str]:
-    """Rows as aligned lines, two blanks between columns; the first row is the heading."""
-    sizes = [max(width(row[at]) for row in rows) for at in range(len(rows[0]))]
-    to_right = set(right)
-    out = []
-    for row in rows:
-        cells = []
-        for at, (text, size) in enumerate(zip(row, sizes, strict=True)):
-            space = " " * (size - width(text))
-            cells.append(space + text if at in to_right else text + space)
-        out.append("  ".join(cells).rstrip())
-    return out
-
-
 def as_json(value: Any) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False)
+
+
+def _name(path: Path) -> str:
+    return path.name.removesuffix(SUFFIX)
 
 
 def stamp(us: int | None) -> str | None:
@@ -90,7 +80,7 @@ def status_json(path: Path) -> dict[str, Any]:
     with SessionReader(path) as reader:
         session, beat = reader.session(), reader.heartbeat()
         nodes = {node.id: reader.standing(node) for node in reader.nodes()}
-        targets = [_target_json(target, nodes) for target in reader.targets()]
+        targets = [target_json(target, nodes) for target in reader.targets()]
         alive = engine_alive(path)
         age = time.time() - beat.at_us / 1e6 if beat else None
         return {
@@ -102,21 +92,6 @@ def status_json(path: Path) -> dict[str, Any]:
             "active_s": round(_active_s(reader), 1), "nodes": reader.node_counts(),
             "micro_dollars": reader.micro_dollars(), "targets": targets, "path": str(path),
         }  # fmt: skip
-
-
-def _target_json(target: TargetRow, nodes: dict[int, NodeRow]) -> dict[str, Any]:
-    best = nodes.get(target.best_node or 0)
-    mine = [node for node in nodes.values() if node.target == target.id]
-    return {
-        "name": target.name, "state": target.state, "reason": target.reason or "",
-        "eager_ns": target.eager_ns, "sol_ns": target.sol_ns, "nodes": len(mine),
-        "failed": sum(1 for node in mine if node.state == "failed"),
-        "best": None if best is None else {
-            "node": best.id, "title": best.title, "speedup": best.ratio, "low": best.low,
-            "high": best.high, "time_ns": best.time_ns, "sol_fraction": best.sol_fraction,
-            "outcome": best.outcome, "confirmed": best.confirmed,
-        },
-    }  # fmt: skip
 
 
 def _active_s(reader: SessionReader) -> float:
@@ -152,64 +127,8 @@ def _state_words(state: str, reason: str | None, beat_us: int) -> str:
     if state in {"running", "pausing", "paused"}:
         age = time.time() - beat_us / 1e6
         return f"{state}, no heartbeat for {figures.span(age)}" if age > 5 else state
-    return f"{state}: {one_line(reason, 200)}" if reason else state
-
-
-# -- results ---------------------------------------------------------------------------------------
-
-
-def result_table(path: Path) -> list[str]:
-    """The final table as lines."""
-    with SessionReader(path) as reader:
-        return table(result_rows(reader), right=(1, 2, 3, 5, 6))
-
-
-def result_rows(reader: SessionReader) -> list[list[str]]:
-    """The final table: one row per target, with a heading."""
-    nodes = {node.id: reader.standing(node) for node in reader.nodes()}
-    rows = [["target", "nodes", "failed", "speedup", "95 % interval", "time", "SOL", "verdict"]]
-    for target in reader.targets():
-        mine = [node for node in nodes.values() if node.target == target.id]
-        best = nodes.get(target.best_node or 0)
-        failed = sum(1 for node in mine if node.state == "failed")
-        row = [one_line(target.name, 40), str(len(mine)), str(failed)]
-        rows.append([*row, *_figures(best), words.target_verdict(target, best, mine)])
-    return rows
-
-
-def _figures(best: NodeRow | None) -> list[str]:
-    """Speedup, interval, time and % of SOL of a target's best, as last judged."""
-    if best is None:
-        return ["-", "-", "-", "-"]
-    return [
-        figures.speedup(best.ratio), figures.interval(best.low, best.high) or "-",
-        figures.time_of(best.time_ns), figures.percent(best.sol_fraction),
-    ]  # fmt: skip
-
-
-def shortfall(reader: SessionReader, every_target_judged: bool) -> str:
-    """Why the job was not done; empty when it was."""
-    session, targets = reader.session(), reader.targets()
-    if session.state != "finished":
-        reason = f": {one_line(session.stop_reason, 300)}" if session.stop_reason else ""
-        return f"the search did not finish, it is {session.state}{reason}"
-    refused = [target for target in targets if target.state == "refused"]
-    if refused:
-        first = refused[0]
-        return f"{one_line(first.name, 60)} was refused: {one_line(first.reason or '', 300)}"
-    broken = [target for target in targets if target.state == "closed" and not target.eager_ns]
-    if broken:
-        first = broken[0]
-        return f"{one_line(first.name, 60)} was closed: {one_line(first.reason or '', 300)}"
-    wanted = len(session.config.get("tasks") or [])
-    if len(targets) < wanted:
-        return f"only {len(targets)} of {wanted} targets were taken up"
-    judged = {node.target for node in reader.nodes() if node.state == "scored"}
-    # A target that eager already runs at the speed of light is done without a program.
-    missing = [t.name for t in targets if t.id not in judged and t.code != "near-sol"]
-    if every_target_judged and (missing or not targets):
-        return f"no program was judged for {', '.join(one_line(name, 40) for name in missing)}"
-    return ""
+    again = "; take it up again with `forge-tui resume`" if state == "failed" else ""
+    return f"{state}: {one_line(reason, 600)}{again}" if reason else state
 
 
 # -- programs and the suite ------------------------------------------------------------------------
@@ -273,8 +192,11 @@ def follow(path: Path, *, stop_on_signal: bool, every_target_judged: bool = Fals
         reason = shortfall(reader, every_target_judged)
         if liveness(reader.session(), path) == "crashed":
             reason = "the engine is gone before the search was done"
+        state = reader.session().state
     if reason:
         click.echo(f"error: {reason}", err=True)
+        if state == "failed" or "engine is gone" in reason:
+            click.echo(f"take it up again: forge-tui resume {_name(path)}", err=True)
     return 1 if reason else 0
 
 
@@ -336,4 +258,4 @@ def _stop_in_order(path: Path, patience_s: float = 60.0) -> None:
     if engine_alive(path):
         click.echo("the engine has not stopped yet; see `forge-tui status`", err=True)
     else:
-        click.echo(f"take it up again: forge-tui resume {path.name.removesuffix(SUFFIX)}", err=True)
+        click.echo(f"take it up again: forge-tui resume {_name(path)}", err=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from typing import Any
 
@@ -17,6 +18,8 @@ DEFAULTS: dict[str, Any] = {
     "sol_stop": 0.95,
     "seed": 0,
     "writers": ["drafter"],
+    "baselines": None,
+    "programs": [],
     "demo": False,
 }
 DEMO: dict[str, Any] = {
@@ -25,8 +28,10 @@ DEMO: dict[str, Any] = {
     "nodes": 5,
     "minutes": 0.9,
     "patience": 6,
+    "baselines": ["eager"],
     "demo": True,
 }
+
 
 _KNOWN_TERMS = (
     "xterm", "screen", "tmux", "linux", "rxvt", "vt1", "vt2", "alacritty", "kitty", "foot",
@@ -77,3 +82,8 @@ def sixteen_colours() -> bool:
         return False
     term = os.environ.get("TERM", "")
     return "256" not in term and "kitty" not in term
+
+
+def cells() -> int:
+    """How wide plain text may be: as the terminal, 80 at least and 100 at most."""
+    return max(80, min(100, shutil.get_terminal_size().columns))

@@ -10,7 +10,7 @@ import click
 from forge_tui import figures, settings
 from forge_tui.feed import tidy
 from forge_tui.launch import launch
-from forge_tui.plain import result_table
+from forge_tui.results import result_table
 from store import commands
 from store.errors import StoreError
 from store.lock import engine_alive
@@ -68,5 +68,5 @@ def farewell(path: Path, *, stop: bool = False) -> None:
         return
     if info.best:
         click.echo(f"  see a program    forge-tui code {info.session} NODE")
-    if info.state in {"crashed", "stopped"}:
+    if info.state in {"crashed", "stopped", "failed"}:
         click.echo(f"  take it up       forge-tui resume {info.session}")

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from forge_tui import figures, tree, words
+from forge_tui.baselines import baselines
 from forge_tui.model import STALE_S
 from forge_tui.text import clip, fit, one_line, width
 
@@ -17,40 +18,57 @@ if TYPE_CHECKING:
     from forge_tui.glyphs import Glyphs
     from forge_tui.model import Model
     from forge_tui.tree import Tree
+    from store.rows import NodeRow
 
 Piece = tuple[str, str]
 Line = tuple[Piece, ...]
 
-STATE, SPEEDUP, TIME, SOL = 10, 7, 8, 4
+STATE, SPEEDUP, GAIN, TIME, ONE_TIME, SOL = 10, 7, 6, 8, 9, 4
 
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Widths of the tree's columns for one width; 0 for a column that has no room."""
+    """Widths of the tree's columns for one width; 0 for a column that has no room.
+
+    Attributes:
+        device: Device time, on a GPU.
+        call: Call time: beside device time on a GPU, the only time on a CPU.
+    """
 
     title: int
     state: int
     speedup: int
-    time: int
+    gain: int
+    device: int
+    call: int
     sol: int
 
     @staticmethod
-    def of(cells: int) -> Columns:
-        time = TIME if cells >= 58 else 0
+    def of(cells: int, *, gpu: bool = False, gain: bool = False) -> Columns:
+        wide, wider = cells >= 58, cells >= 72
+        device = TIME if gpu and wide else 0
+        call = (TIME if wider else 0) if gpu else ONE_TIME if wide else 0
         sol = SOL if cells >= 66 else 0
-        taken = sum(size + 1 for size in (STATE, SPEEDUP, time, sol) if size)
-        return Columns(max(cells - taken - 1, 8), STATE, SPEEDUP, time, sol)
+        over = GAIN if gain and cells >= 84 else 0
+        taken = sum(size + 1 for size in (STATE, SPEEDUP, over, device, call, sol) if size)
+        return Columns(max(cells - taken - 1, 8), STATE, SPEEDUP, over, device, call, sol)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Of the figures, from left to right."""
+        return (self.speedup, self.gain, self.device, self.call, self.sol)
 
     @property
     def figures(self) -> int:
         """Cells from the speedup to the right edge."""
-        return sum(size + 1 for size in (self.speedup, self.time, self.sol) if size) - 1
+        return sum(size + 1 for size in self.sizes if size) - 1
 
 
 def header(columns: Columns) -> Line:
     """The names of the columns."""
     text = fit(" target / idea", columns.title + 1) + " " + fit("state", columns.state)
-    for name, size in (("speedup", columns.speedup), ("time", columns.time), ("SOL", columns.sol)):
+    call = "call" if columns.device else "call time"
+    for name, size in zip(("speedup", "gain", "device", call, "SOL"), columns.sizes, strict=True):
         if size:
             text += " " + fit(name, size, right=True)
     return ((text, "head"),)
@@ -102,13 +120,23 @@ def _title(
     )  # fmt: skip
 
 
-def _figures(columns: Columns, values: tuple[Piece, Piece, Piece]) -> list[Piece]:
-    sizes = (columns.speedup, columns.time, columns.sol)
+def _figures(columns: Columns, values: tuple[Piece, ...]) -> list[Piece]:
     return [
         (" " + fit(text, size, right=True), role)
-        for (text, role), size in zip(values, sizes, strict=True)
+        for (text, role), size in zip(values, columns.sizes, strict=True)
         if size
     ]
+
+
+def _times(
+    columns: Columns, time_ns: float | None, call_ns: float | None, role: str
+) -> tuple[Piece, Piece]:
+    """Device and call time; where only call time is shown, it is the time that counts."""
+    call = call_ns if columns.device else time_ns
+    return (
+        (figures.time_of(time_ns) if time_ns else "", role),
+        (figures.time_of(call) if call else "", role),
+    )
 
 
 def _target_row(model: Model, shown: Tree, key: int, columns: Columns, glyphs: Glyphs) -> Line:
@@ -122,14 +150,12 @@ def _target_row(model: Model, shown: Tree, key: int, columns: Columns, glyphs: G
     if target.state == "refused" or (target.state == "closed" and best is None):
         reason = fit(one_line(target.reason or "", 200), columns.figures, mark=glyphs.ellipsis)
         return (*title, state, (" " + reason, "bad" if target.state == "refused" else "muted"))
-    time_ns = best.time_ns if best else target.eager_ns
-    sol = best.sol_fraction if best else None
-    role = "strong" if best else "muted"
-    values = (
-        (figures.speedup(best.ratio) if best else "", role),
-        (figures.time_of(time_ns) if time_ns else "", role),
-        (figures.percent(sol) if sol else "", role),
-    )
+    if best is not None:
+        how = "faint" if best.foreign else "strong"
+        return (*title, state, *_figures(columns, _node_values(best, columns, how, how)))
+    eager = baselines(target)[0]
+    times = _times(columns, eager.ns, eager.call_ns, "muted")
+    values = (("", "muted"), ("", "muted"), *times, ("", "muted"))
     return (*title, state, *_figures(columns, values))
 
 
@@ -163,7 +189,7 @@ def _node_row(
     quiet = pruned or node.state in {"failed", "dropped"}
     name = one_line(node.title, 160) or f"({one_line(node.action, 20)})"
     title = _title(
-        _guides(shown, key, columns, glyphs), (sign, "best" if best else role),
+        _guides(shown, key, columns, glyphs), (sign, "best" if best and not node.foreign else role),
         (name, "muted" if quiet else "text"), _folded(shown, key, glyphs), columns, glyphs,
         f"{key} ",
     )  # fmt: skip
@@ -174,14 +200,24 @@ def _node_row(
     if node.state == "live":
         age = (now_us - node.stage_us) / 1e6
         text = figures.span(age) if age >= 1.5 and model.working else ""
-        return (*title, state, *_figures(columns, (("", "text"), (text, "muted"), ("", "text"))))
-    role = "faint" if pruned else "best" if best else "text"
-    values = (
-        (figures.speedup(node.ratio) if node.ratio else "", role),
-        (figures.time_of(node.time_ns) if node.time_ns else "", "faint" if pruned else "text"),
-        (figures.percent(node.sol_fraction) if node.sol_fraction else "", "muted"),
-    )
+        age_text = fit(text, columns.figures - (columns.sol and columns.sol + 1), right=True)
+        rest = " " * (columns.sol and columns.sol + 1)
+        return (*title, state, (" " + age_text + rest, "muted"))
+    quiet = pruned or bool(node.foreign)
+    role = "faint" if quiet else "best" if best else "text"
+    values = _node_values(node, columns, role, "faint" if quiet else "text")
     return (*title, state, *_figures(columns, values))
+
+
+def _node_values(node: NodeRow, columns: Columns, role: str, time_role: str) -> tuple[Piece, ...]:
+    """A scored node's figures, one for each column."""
+    sol = figures.percent(node.sol_fraction) if node.sol_fraction else ""
+    return (
+        (figures.speedup(node.ratio) if node.ratio else "", role),
+        (figures.speedup(node.gain) if node.gain else "", time_role),
+        *_times(columns, node.time_ns, node.call_ns, time_role),
+        (sol, "muted" if time_role == "text" else time_role),
+    )
 
 
 # -- the status line -------------------------------------------------------------------------------
@@ -236,8 +272,8 @@ def state_text(model: Model, now_us: int) -> str:
         ]
     if model.state == "pausing":
         return "pausing..."
-    if model.state == "crashed":
-        return "crashed - press r to resume"
+    if model.state in {"crashed", "failed"}:
+        return f"{model.state} - press r to resume"
     age = model.beat_age_s(now_us)
     if age is not None and age > STALE_S:
         return f"no heartbeat {figures.span(age)}"

@@ -8,13 +8,12 @@ from forge_tui import figures
 from forge_tui.text import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from forge_tui.glyphs import Glyphs
     from store.events import Event
     from store.rows import NodeRow, TargetRow
 
-OUTCOMES = {"FASTER": "faster", "SAME": "same", "SLOWER": "slower", "UNSURE": "unsure"}
+OUTCOMES = {"FASTER": "faster", "SAME": "same", "SLOWER": "slower", "UNSURE": "unsure",
+            "LIBRARY": "library"}  # fmt: skip
 ENDED = frozenset({"stopped", "finished", "failed"})
 
 
@@ -25,12 +24,13 @@ def node_word(node: NodeRow, pruned: bool = False) -> tuple[str, str]:
     if node.state == "live":
         return one_line(node.stage or "queued", 12), "live"
     if node.state == "scored":
-        if node.confirmed == 1:
-            return "confirmed", "good"
-        if node.confirmed == -1 and node.outcome != "UNSURE":
-            return "not held", "bad"
+        if node.foreign:
+            return "foreign", "warn"
+        if node.confirmed:
+            return ("confirmed", "good") if node.confirmed == 1 else ("not held", "bad")
         word = OUTCOMES.get(node.outcome or "", "scored")
-        return word, {"faster": "good", "slower": "muted", "same": "text"}.get(word, "warn")
+        roles = {"faster": "good", "slower": "muted", "same": "text", "library": "text"}
+        return word, roles.get(word, "warn")
     if node.state == "dropped":
         return "dropped", "faint"
     return "failed", "bad"
@@ -43,14 +43,17 @@ def node_glyph(node: NodeRow, glyphs: Glyphs, *, pruned: bool, best: bool) -> st
         return glyphs.queued if node.stage == "queued" else glyphs.live
     if node.state != "scored":
         return glyphs.failed
+    if node.foreign:
+        return glyphs.foreign
     if best:
         return glyphs.best
-    if node.confirmed == -1 and node.outcome != "UNSURE":
+    if node.confirmed == -1:
         return glyphs.failed
     return {
         "FASTER": glyphs.faster,
         "SAME": glyphs.same,
         "SLOWER": glyphs.slower,
+        "LIBRARY": glyphs.library,
     }.get(node.outcome or "", glyphs.unsure)
 
 
@@ -100,17 +103,17 @@ def session_state(state: str, glyphs: Glyphs) -> tuple[str, str]:
     }.get(state, (glyphs.unsure, "warn"))
 
 
-def target_verdict(target: TargetRow, best: NodeRow | None, nodes: Iterable[NodeRow]) -> str:
-    """A target's result for the final table, from its best and all of its nodes."""
+def target_verdict(target: TargetRow, best: NodeRow | None) -> str:
+    """A target's result for the final table."""
     if target.state == "refused":
         return f"refused: {one_line(target.reason or '', 120)}"
     if best is None:
         if target.state == "closed" and target.reason:
             return f"closed: {one_line(target.reason, 120)}"
-        if any(node.confirmed == -1 and node.outcome == "UNSURE" for node in nodes):
-            return "UNSURE when judged again"
         return "no program stands" if target.eager_ns else "not measured"
     outcome = best.outcome or "UNSURE"
+    if best.foreign:
+        return f"{outcome} on another machine"
     how = {1: " confirmed", -1: ", not confirmed when judged again"}.get(best.confirmed, "")
     return outcome + (how or (", not confirmed yet" if outcome == "FASTER" else ""))
 
@@ -121,6 +124,8 @@ def event_line(event: Event, targets: dict[int, TargetRow]) -> tuple[str, str] |
     if make is None:
         return None
     text, role = make(event.payload)
+    if not text:
+        return None
     row = targets.get(event.target)
     where = one_line(row.name, 40) if row else ""
     if event.kind == "CommandAnswered":
@@ -146,7 +151,8 @@ def _judged(payload: dict[str, Any]) -> tuple[str, str]:
     ratio = figures.speedup(payload.get("ratio"))
     spread = figures.interval(payload.get("low"), payload.get("high"))
     role = {"FASTER": "good", "SLOWER": "muted"}.get(outcome, "text")
-    return f"{OUTCOMES.get(outcome, 'judged')}, {ratio} {spread}".rstrip(), role
+    word = "library calls alone" if outcome == "LIBRARY" else OUTCOMES.get(outcome, "judged")
+    return f"{word}, {ratio} {spread}".rstrip(), role
 
 
 def _improved(payload: dict[str, Any]) -> tuple[str, str]:
@@ -157,14 +163,31 @@ def _improved(payload: dict[str, Any]) -> tuple[str, str]:
 def _confirmed(payload: dict[str, Any]) -> tuple[str, str]:
     if payload.get("ok"):
         spread = figures.interval(payload.get("low"), payload.get("high"))
-        return f"confirmed, {figures.speedup(payload.get('ratio'))} {spread}", "good"
+        text = f"confirmed, {figures.speedup(payload.get('ratio'))} {spread}"
+        against = payload.get("against") or {}
+        if isinstance(against, dict) and against.get("name"):
+            name, ratio = one_line(against["name"], 14), figures.number(against.get("ratio"))
+            text += f", {figures.speedup(ratio)} vs {name}"
+        return text, "good"
     return f"did not hold when judged again: {one_line(payload.get('reason', ''), 200)}", "bad"
 
 
 def _measured(payload: dict[str, Any]) -> tuple[str, str]:
     eager, sol = payload.get("eager_ns"), payload.get("sol_ns")
     limit = f", speed of light {figures.time_of(sol)}" if sol else ""
-    return f"eager takes {figures.time_of(eager)}{limit}", "text"
+    known = (payload.get("baselines") or {}).get("eager")
+    call = figures.number(known.get("call_ns")) if isinstance(known, dict) else None
+    called = f" on the device, {figures.time_of(call)} a call" if call and call != eager else ""
+    return f"eager takes {figures.time_of(eager)}{called}{limit}", "text"
+
+
+def _baseline(payload: dict[str, Any]) -> tuple[str, str]:
+    name, value = one_line(payload.get("name", ""), 20), payload.get("value") or {}
+    ratio = figures.number(value.get("ratio"))
+    if ratio is None:
+        return "", "warn"  # the engine notes why it cannot be had
+    spread = figures.interval(figures.number(value.get("low")), figures.number(value.get("high")))
+    return f"{name} is {figures.speedup(ratio)} {spread} of eager".replace("  ", " "), "text"
 
 
 def _pruned(payload: dict[str, Any]) -> tuple[str, str]:
@@ -197,6 +220,7 @@ _SENTENCES: dict[str, Any] = {
     "TargetAdded": _told("text", "{0} is accepted", "name"),
     "TargetRefused": _told("bad", "{0} is refused: {1}", "name", "message"),
     "TargetMeasured": _measured,
+    "BaselineMeasured": _baseline,
     "TargetClosed": _told("muted", "closed: {0}", "reason"),
     "NodeRequeued": _told("muted", "taken up again: {0}", "reason"),
     "NodeStage": _told("muted", "{0}", "stage"),

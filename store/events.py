@@ -2,7 +2,8 @@
 
 Events are the session's truth. Every row that the screen shows is the result of applying them in
 order (``store.project``), so any past moment can be rebuilt (``store.rebuild``). A kind's fields
-may grow; a change of meaning raises its version.
+may grow by such as may be null, which older sessions lack (``complete``); a change of meaning
+raises its version.
 """
 
 from __future__ import annotations
@@ -53,8 +54,8 @@ class Kind:
     what: str
 
 
-def _kind(what: str, **fields: str) -> Kind:
-    return Kind(1, fields, what)
+def _kind(what: str, version: int = 1, /, **fields: str) -> Kind:
+    return Kind(version, fields, what)
 
 
 EVENTS: dict[str, Kind] = {
@@ -74,13 +75,21 @@ EVENTS: dict[str, Kind] = {
     "TargetRefused": _kind(
         "a reference cannot be used", name="str", code="str", message="str", cure="str"
     ),
+    # Since version 2 ``baselines["eager"]`` is ``{"ns", "call_ns"}`` and no longer a number.
     "TargetMeasured": _kind(
-        "baselines and limits were measured",
+        "eager and the limits were measured",
+        2,
         eager_ns="int",
         sol_ns="int?",
         floor_ns="int?",
         baselines="json",
         detail="json",
+    ),
+    "BaselineMeasured": _kind("a compiled form of the reference was measured", name="str",
+                              value="json"),
+    "VerdictsForeign": _kind(
+        "what was measured on another machine counts no more until it is measured here",
+        machine="str",
     ),
     "TargetClosed": _kind("no more work goes into a target", reason="str", code="str"),
     "NodeCreated": _kind(
@@ -94,7 +103,8 @@ EVENTS: dict[str, Kind] = {
     "NodeStage": _kind("a node's work moved on", stage="str"),
     "NodeRequeued": _kind("unfinished work is taken up again", reason="str", died="bool"),
     "ProgramWritten": _kind(
-        "a writer answered", program="str", language="str", title="str", schedule="json?"
+        "a writer answered", program="str", language="str", title="str", schedule="json?",
+        library="bool?",
     ),
     "VariantBuilt": _kind(
         "a variant was compiled", variant="int", values="json", seconds="float", cached="bool",
@@ -121,6 +131,9 @@ EVENTS: dict[str, Kind] = {
         timing="str",
         confirm="bool",
         evidence="json",
+        call_ns="int?",
+        eager_call_ns="int?",
+        advice="json?",
     ),
     "NodeScored": _kind(
         "a node is done: its best variant counts",
@@ -141,7 +154,7 @@ EVENTS: dict[str, Kind] = {
     "NodeConfirmed": _kind(
         "a node's best variant was judged again in a fresh process",
         variant="int", ok="bool", outcome="str", ratio="float", low="float", high="float",
-        reason="str",
+        reason="str", against="json?", sanitizer="json?",
     ),
     "BestImproved": _kind(
         "a target has a new best node", variant="int", ratio="float", time_ns="int", of_nodes="int"
@@ -162,8 +175,19 @@ EVENTS: dict[str, Kind] = {
 }  # fmt: skip
 
 
+_ABSENT = {
+    kind: dict.fromkeys(name for name, wanted in entry.fields.items() if wanted.endswith("?"))
+    for kind, entry in EVENTS.items()
+}
+
+
+def complete(kind: str, payload: dict[str, Any]) -> dict[str, Any]:
+    """The payload with null where a field that may be null is missing."""
+    return {**_ABSENT.get(kind, {}), **payload}
+
+
 def encode(kind: str, payload: dict[str, Any]) -> str:
-    """The payload as compact JSON, checked against the catalogue.
+    """A complete payload as compact JSON, checked against the catalogue.
 
     Raises:
         EventError: Unknown kind; a field is missing, unknown, of a wrong type, or not finite.

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from store.errors import SessionDamaged, SessionTooNew
-from store.events import Event
+from store.events import Event, complete
 from store.lock import engine_alive
 from store.paths import read_only_mount
 from store.rows import (
@@ -26,11 +26,12 @@ from store.rows import (
     TargetRow,
     VariantRow,
     VerdictRow,
+    eager_as_record,
 )
 from store.version import SESSION_SCHEMA
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 R = TypeVar("R", bound=Row)
 
@@ -40,7 +41,8 @@ class SessionReader:
 
     A viewer polls ``changed()``, then asks for events past the last ``seq`` and rows past the last
     ``rev`` that it has. Opens anywhere: beside a running engine, in a read-only folder
-    (``immutable``), and after a crash in a read-only folder (from a private copy).
+    (``immutable``), and after a crash in a read-only folder (from a private copy). A session of an
+    older schema reads as if it had been written today; only an engine brings the file up to date.
 
     Raises:
         SessionDamaged: The file is not a session, or SQLite cannot read it.
@@ -51,10 +53,10 @@ class SessionReader:
         self.path = path
         self._copy: tempfile.TemporaryDirectory[str] | None = None
         self._data_version = -1
+        self._schema = 0
         with sound(path):
             self.conn = conn if conn is not None else self._open()
-            (version,) = self.conn.execute("PRAGMA user_version").fetchone()
-            if conn is None and version > SESSION_SCHEMA:
+            if self._written_as() > SESSION_SCHEMA:
                 raise SessionTooNew(
                     f"{path.name} was written by a newer forge-tui", "update forge-tui"
                 )
@@ -98,13 +100,22 @@ class SessionReader:
 
     # -- rows --------------------------------------------------------------------------------------
 
+    def _written_as(self) -> int:
+        """The file's schema; an engine may bring it up to date while we have it open."""
+        if self._schema < SESSION_SCHEMA:
+            (self._schema,) = self.conn.execute("PRAGMA user_version").fetchone()
+        return self._schema
+
     def _rows(self, kind: type[R], rest: str, values: Sequence[object] = ()) -> list[R]:
         table = _TABLES[kind]
         with sound(self.path):
-            found = self.conn.execute(f"SELECT {kind.columns()} FROM {table} {rest}", values)
+            missing = _MISSING_IN_FIRST.get(kind) if self._written_as() < SESSION_SCHEMA else None
+            found = self.conn.execute(f"SELECT {kind.columns(missing)} FROM {table} {rest}", values)
             return [kind.make(row) for row in found]
 
-    def _ask(self, query: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+    def _ask(
+        self, query: str, values: Sequence[object] | Mapping[str, object] = ()
+    ) -> list[tuple[Any, ...]]:
         with sound(self.path):
             return self.conn.execute(query, values).fetchall()
 
@@ -119,7 +130,10 @@ class SessionReader:
         return rows[0] if rows else None
 
     def targets(self, after_rev: int = 0) -> list[TargetRow]:
-        return self._rows(TargetRow, "WHERE rev > ? ORDER BY id", [after_rev])
+        rows = self._rows(TargetRow, "WHERE rev > ? ORDER BY id", [after_rev])
+        if self._schema == SESSION_SCHEMA:
+            return rows
+        return [replace(row, baselines=eager_as_record(row.baselines or {})) for row in rows]
 
     def nodes(self, after_rev: int = 0) -> list[NodeRow]:
         """Nodes touched after an event, in order of their ids (a parent before its children)."""
@@ -140,11 +154,13 @@ class SessionReader:
         again = last[-1]
         if node.confirmed < 0:
             return replace(node, outcome=again.outcome)
-        part = node.sol_fraction
+        part, gain = node.sol_fraction, node.gain
+        scale = again.ratio / node.ratio if node.ratio else 1.0
         return replace(
-            node, outcome=again.outcome, time_ns=again.time_ns, ratio=again.ratio, low=again.low,
-            high=again.high,
-            sol_fraction=part * again.ratio / node.ratio if part and node.ratio else part,
+            node, outcome=again.outcome, time_ns=again.time_ns, call_ns=again.call_ns,
+            ratio=again.ratio, low=again.low, high=again.high,
+            sol_fraction=None if part is None else part * scale,
+            gain=None if gain is None else gain * scale,
         )  # fmt: skip
 
     def variants(self, node: int) -> list[VariantRow]:
@@ -178,8 +194,10 @@ class SessionReader:
                 [after, limit],
             )
             return [
-                Event(seq, at_us, active_us, kind, version, target, node, json.loads(payload))
-                for seq, at_us, active_us, kind, version, target, node, payload in found
+                Event(
+                    seq, at_us, active, kind, version, target, node, complete(kind, json.loads(p))
+                )
+                for seq, at_us, active, kind, version, target, node, p in found
             ]
 
     def last_events(self, count: int) -> list[Event]:
@@ -194,6 +212,27 @@ class SessionReader:
         """How many nodes are in each state: live, scored, failed, dropped."""
         found = self._ask("SELECT state, count(*) FROM nodes GROUP BY state")
         return {str(state): int(count) for state, count in found}
+
+    def judged_on(self, target: int) -> str:
+        """The machine that the target's newest verdict names; "" without one."""
+        found = self._ask(
+            "SELECT json_extract(evidence, '$.machine') FROM verdicts JOIN nodes "
+            "ON nodes.id = verdicts.node WHERE nodes.target = ? ORDER BY verdicts.id DESC LIMIT 1",
+            [target],
+        )
+        return str(found[0][0] or "") if found else ""
+
+    def judged_again(self, target: int) -> int:
+        """How many nodes came to a new end since the target's verdicts were last made foreign."""
+        ends = "kind IN ('NodeScored', 'NodeFailed') AND target = :target"
+        ((count,),) = self._ask(
+            "WITH mark AS (SELECT max(seq) AS seq FROM events "
+            "WHERE kind = 'VerdictsForeign' AND target = :target) "
+            f"SELECT count(DISTINCT node) FROM events, mark WHERE {ends} AND events.seq > mark.seq "
+            f"AND node IN (SELECT node FROM events, mark WHERE {ends} AND events.seq < mark.seq)",
+            {"target": target},
+        )
+        return int(count)
 
     def micro_dollars(self) -> int:
         """What was paid for model calls, and what is set aside for those in flight."""
@@ -231,6 +270,13 @@ def _damaged(path: Path, why: str) -> SessionDamaged:
         f"{path.name} cannot be read: {shown}", "restore it from a copy, or remove the file"
     )
 
+
+# What stands for the columns that sessions of the first schema lack.
+_MISSING_IN_FIRST: dict[type[Row], dict[str, str]] = {
+    NodeRow: {"call_ns": "NULL", "gain": "ratio", "library": "0", "foreign": "0", "advice": "NULL",
+              "against": "NULL", "sanitizer": "NULL"},
+    VerdictRow: {"call_ns": "NULL", "eager_call_ns": "NULL"},
+}  # fmt: skip
 
 _TABLES: dict[type[Row], str] = {
     SessionRow: "session",

@@ -11,6 +11,7 @@ from store.events import encode
 from store.project import apply
 from store.reading import SessionReader
 from store.schema import projected
+from store.version import SESSION_SCHEMA
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -31,6 +32,7 @@ def rebuild(events: Iterable[Event]) -> sqlite3.Connection:
     """The projected tables after these events, in memory."""
     conn = sqlite3.connect(":memory:", isolation_level=None, uri=True, check_same_thread=False)
     projected(Database(conn))
+    conn.execute(f"PRAGMA user_version = {SESSION_SCHEMA}")
     conn.execute("BEGIN")
     for event in events:
         conn.execute(

@@ -7,7 +7,15 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+
+
+def eager_as_record(baselines: dict[str, Any]) -> dict[str, Any]:
+    """A target's baselines; eager's, once a bare number, as ``{"ns", "call_ns"}``."""
+    eager = baselines.get("eager")
+    if isinstance(eager, int):
+        return {**baselines, "eager": {"ns": eager, "call_ns": None}}
+    return baselines
 
 
 class Row:
@@ -17,8 +25,11 @@ class Row:
     __slots__ = ()
 
     @classmethod
-    def columns(cls) -> str:
-        return ", ".join(field.name for field in fields(cls))  # type: ignore[arg-type]
+    def columns(cls, missing: Mapping[str, str] | None = None) -> str:
+        """What to select; ``missing`` says what stands for columns that an older schema lacks."""
+        lacks = missing or {}
+        names = [field.name for field in fields(cls)]  # type: ignore[arg-type]
+        return ", ".join(lacks.get(name, f'"{name}"') for name in names)
 
     @classmethod
     def make(cls, values: Sequence[Any]) -> Self:
@@ -55,7 +66,11 @@ class SessionRow(Row):
 
 @dataclass(frozen=True, slots=True)
 class TargetRow(Row):
-    """A target. ``state``: open, closed or refused; ``confirmed``: 1 yes, 0 not yet, -1 no."""
+    """A target. ``state``: open, closed or refused; ``confirmed``: 1 yes, 0 not yet, -1 no.
+
+    ``baselines`` has ``eager`` as ``{"ns", "call_ns"}`` and, by name, what ``BaselineMeasured``
+    told of the compiled forms: ``{"ratio", "low", "high", "ns", ...}`` or ``{"error"}``.
+    """
 
     JSON: ClassVar[frozenset[str]] = frozenset({"spec", "task", "baselines", "detail"})
     id: int
@@ -87,8 +102,17 @@ class NodeRow(Row):
         state: live, scored, failed or dropped; ``stage`` says what a live one is doing (queued,
             writing, building, checking, tuning, timing, confirming) since ``stage_us``.
         rung, code, reason: Where and why a failed node failed.
-        outcome: FASTER, SAME, SLOWER or UNSURE, against eager.
+        outcome: FASTER, SAME, SLOWER or UNSURE, against eager; LIBRARY for what would be FASTER
+            and consists of library calls alone, which is no win.
         ratio, low, high: Speedup against eager with its 95 % interval.
+        call_ns: What its caller waits for a call; ``time_ns`` is what ``ratio`` is about.
+        gain: ``ratio`` over that of the fastest baseline known, eager included.
+        library: 1 when the program consists of library calls alone.
+        foreign: 1 when its figures are from another machine: they count for nothing here.
+        advice: What the judge saw that could be better, line by line.
+        against: When it was confirmed: ``{"name", "ratio", "low", "high", "direct"}``, the fastest
+            baseline's time over its own.
+        sanitizer: When it was confirmed: what each tool said.
         sol_fraction: This speedup over that of SOL (1.0 is the speed of light).
         reward, value: Own reward; best reward in the branch with pruned branches left out.
         pruned: Whether this node's own branch was closed (descendants inherit it on screen).
@@ -96,7 +120,9 @@ class NodeRow(Row):
         seconds: Seconds spent by stage.
     """
 
-    JSON: ClassVar[frozenset[str]] = frozenset({"schedule", "seconds"})
+    JSON: ClassVar[frozenset[str]] = frozenset(
+        {"schedule", "seconds", "advice", "against", "sanitizer"}
+    )
     id: int
     target: int
     parent: int | None
@@ -131,6 +157,13 @@ class NodeRow(Row):
     finished_us: int | None
     stage_us: int
     rev: int
+    call_ns: int | None = None
+    gain: float | None = None
+    library: int = 0
+    foreign: int = 0
+    advice: list[Any] | None = None
+    against: dict[str, Any] | None = None
+    sanitizer: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +189,10 @@ class VariantRow(Row):
 
 @dataclass(frozen=True, slots=True)
 class VerdictRow(Row):
-    """What the judge said of a variant; ``timing`` says what the time is (``call``, ``device``)."""
+    """What the judge said of a variant; ``timing`` says what the time is (``call``, ``device``).
+
+    ``call_ns`` and ``eager_call_ns`` are call times whatever ``timing`` is.
+    """
 
     JSON: ClassVar[frozenset[str]] = frozenset({"evidence"})
     id: int
@@ -174,6 +210,8 @@ class VerdictRow(Row):
     evidence: dict[str, Any]
     at_us: int
     rev: int
+    call_ns: int | None = None
+    eager_call_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

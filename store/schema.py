@@ -8,7 +8,11 @@ overwritten each second, ``commands`` is what viewers write.
 
 from __future__ import annotations
 
+import json
+
 from sqlite_utils import Database, Migrations
+
+from store.rows import eager_as_record
 
 SESSION = Migrations("session")
 MACHINE = Migrations("machine")
@@ -16,7 +20,7 @@ MACHINE = Migrations("machine")
 
 @SESSION()
 def m001_first(db: Database) -> None:
-    projected(db)
+    _projected_first(db)
     db.table("programs").create(
         {"hash": str, "language": str, "source": str, "plan": str, "title": str, "at_us": int},
         pk="hash",
@@ -42,8 +46,36 @@ def m001_first(db: Database) -> None:
     db.execute("PRAGMA user_version = 1")
 
 
+@SESSION()
+def m002_baselines(db: Database) -> None:
+    """What a session of the first schema holds comes out as its events would bring it about now."""
+    _projected_second(db)
+    db.execute("UPDATE nodes SET gain = ratio")
+    found = db.execute("SELECT id, baselines FROM targets WHERE baselines IS NOT NULL").fetchall()
+    for target, text in found:
+        told = json.dumps(eager_as_record(json.loads(text)), separators=(",", ":"))
+        db.execute("UPDATE targets SET baselines = ? WHERE id = ?", [told, target])
+    db.execute("PRAGMA user_version = 2")
+
+
 def projected(db: Database) -> None:
-    """The tables that follow from events alone (also used to rebuild a past moment)."""
+    """The tables that follow from events alone, for rebuilding a past moment."""
+    _projected_first(db)
+    _projected_second(db)
+
+
+def _projected_second(db: Database) -> None:
+    nodes = db.table("nodes")
+    for name, kind in (("call_ns", int), ("gain", float), ("advice", str), ("against", str),
+                       ("sanitizer", str)):  # fmt: skip
+        nodes.add_column(name, kind)
+    nodes.add_column("library", int, not_null_default=0)
+    nodes.add_column("foreign", int, not_null_default=0)
+    for name in ("call_ns", "eager_call_ns"):
+        db.table("verdicts").add_column(name, int)
+
+
+def _projected_first(db: Database) -> None:
     db.table("events").create(
         {"seq": int, "at_us": int, "active_us": int, "kind": str, "version": int, "target": int,
          "node": int, "payload": str},

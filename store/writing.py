@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from sqlite_utils import Database
 
 from store.errors import FolderError, SessionDamaged, SessionTooNew, StoreError
-from store.events import EVENTS, Event, encode
+from store.events import EVENTS, Event, complete, encode
 from store.lock import EngineLock
 from store.paths import network_file_system
 from store.project import apply
@@ -72,6 +72,7 @@ def append_event(
     active_us: int = 0,
 ) -> Event:
     """Append one event and bring the rows up to date; the caller holds the transaction."""
+    payload = complete(kind, payload)
     text = encode(kind, payload)
     at_us = now_us()
     version = EVENTS[kind].version

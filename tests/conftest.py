@@ -1,4 +1,4 @@
-"""What all tests share: a data folder of their own, and one thread each."""
+"""What all tests share: a data folder of their own, one thread each, GPU tests on a GPU only."""
 
 from __future__ import annotations
 
@@ -12,6 +12,18 @@ if TYPE_CHECKING:
 
 # Tests run side by side; OpenMP threads that wait for a core take ten times as long.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip tests marked ``gpu`` where torch sees none; torch is imported only to find out."""
+    marked = [item for item in items if item.get_closest_marker("gpu")]
+    if not marked:
+        return
+    import torch
+
+    if not torch.cuda.is_available():
+        for item in marked:
+            item.add_marker(pytest.mark.skip(reason="needs a CUDA device"))
 
 
 @pytest.fixture

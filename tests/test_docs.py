@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from agent.program import parse_reply
 from forge_tui.cli import main
 from forge_tui.keys import KEYS
 
@@ -43,3 +44,12 @@ def test_the_first_commands_are_the_two_that_do_everything() -> None:
 def test_pictures_are_there_and_nothing_names_what_is_not() -> None:
     for target in re.findall(r"\]\(([^)#]+)\)", README):
         assert (ROOT / target).exists(), target
+
+
+def test_the_program_in_the_readme_keeps_the_contract() -> None:
+    found = re.search(r"````text\n(.*?)````", README, re.S)
+    assert found is not None
+    program = parse_reply(found.group(1), "cuda")
+    assert program.title == "One block a row, sums by warp shuffles"
+    assert program.kernels() == ["rms"]
+    assert len(program.variants()) == 3

@@ -17,11 +17,13 @@ class Built:
     """One built variant.
 
     Attributes:
-        library: Path of what the runner loads.
+        library: Path of what the runner loads: a shared library, a cubin.
         seconds: Wall time of this build; of the first one when ``cached``.
         cached: Whether it was found ready.
         flags: The compiler's name and flags.
-        detail: Facts for the node pane: bytes of code, outside functions.
+        detail: Facts for the node pane. C++: bytes of code, outside functions. CUDA: ``arch``;
+            ``kernels``, by name their registers, shared, local, spilled and constant bytes,
+            max_threads; ``access``, by name the widths of their global accesses; ``notes``.
     """
 
     library: str
@@ -60,8 +62,12 @@ class Device(Protocol):
         ...
 
 
-def open_device(name: str) -> Device:
+def open_device(name: str, arch: str = "") -> Device:
     """The device of that name.
+
+    Args:
+        name: ``cpu``, ``cuda``, or ``cuda:N`` where the worker sees that GPU alone.
+        arch: With ``cuda``, an architecture such as ``sm_90a`` to build for without a GPU.
 
     Raises:
         MachineError: ``device-unknown``; or what opening that device raises.
@@ -70,4 +76,8 @@ def open_device(name: str) -> Device:
         from agent.devices.cpu import CpuDevice
 
         return CpuDevice()
-    raise MachineError(f"there is no device {name[:40]}", "use cpu", code="device-unknown")
+    if name.partition(":")[0] == "cuda":
+        from agent.devices.cuda import CudaDevice
+
+        return CudaDevice(arch)
+    raise MachineError(f"there is no device {name[:40]}", "use cpu or cuda", code="device-unknown")

@@ -10,13 +10,10 @@ that is killed leaves nothing half-written behind a name.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
 import re
-import shutil
 import subprocess
-import tempfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,12 +22,13 @@ import psutil
 
 from agent.devices import Built
 from agent.devices.cpu import feature_key
+from agent.devices.folders import check_names, content_key, making, sweep
 from agent.devices.objects import check_library, check_object
 from agent.devices.purity import FILE_NAME, HEADERS, scan_directives, scan_tokens
 from agent.errors import BuildError, MachineError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from agent.devices.cpu import Compiler
 
@@ -84,16 +82,16 @@ def build(
     """
     started = time.monotonic()
     source = source.replace("\r\n", "\n")
-    _check_names(values, kernels)
+    check_names(values, kernels)
     scan_directives(source)
     try:
         cache.mkdir(parents=True, exist_ok=True)
         tools = _toolchain(compiler, cache)
-        key = _key(tools.name, source, sorted(values.items()), sorted(set(kernels)))
+        key = content_key(tools.name, source, sorted(values.items()), sorted(set(kernels)))
         ready = _ready(cache, key)
         if ready is not None:
             return ready
-        with _folder(cache) as folder:
+        with making(cache) as folder:
             defines = [f"-D{name}={value}" for name, value in sorted(values.items())]
             detail = _make(compiler, tools, folder, source, defines, kernels, seconds)
             flags = f"{Path(compiler.command[-1]).name} {' '.join((*FLAGS, *defines))}"
@@ -110,32 +108,6 @@ def build(
             "free some disk space, or choose another data folder",
             code="cache-unusable",
         ) from None
-
-
-def _check_names(values: Mapping[str, int], kernels: Sequence[str]) -> None:
-    for name, value in values.items():
-        if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,63}", name) or "__" in name:
-            raise BuildError(
-                f"{name[:40]!r} cannot be a tunable's name",
-                "use capital letters, digits and single underscores",
-                code="tunable",
-                evidence={"rung": "read", "log": f"error: tunable {name[:40]!r}"},
-            )
-        if not isinstance(value, int):
-            raise BuildError(
-                f"the value of {name} is not an integer",
-                "tunables are integers",
-                code="tunable",
-                evidence={"rung": "read", "log": f"error: value of {name}"},
-            )
-    for name in kernels:
-        if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,127}", name):
-            raise BuildError(
-                f"{name[:40]!r} cannot be a kernel's name",
-                "use letters, digits and underscores",
-                code="no-kernel",
-                evidence={"rung": "read", "log": f"error: kernel {name[:40]!r}"},
-            )
 
 
 def _ready(cache: Path, key: str) -> Built | None:
@@ -181,19 +153,19 @@ def _toolchain(compiler: Compiler, cache: Path) -> Path:
         MachineError: ``compiler-broken``: not even a probe of ours compiles.
     """
     prelude = "".join(f"#include <{name}>\n" for name in HEADERS)
-    key = _key(compiler.command, compiler.version, _COMPILE, _LINK, feature_key(), prelude)
+    key = content_key(compiler.command, compiler.version, _COMPILE, _LINK, feature_key(), prelude)
     tools = cache / f"toolchain-{key[:24]}"
     if (tools / "prelude.h").exists():
         return tools
-    _sweep(cache)
-    with _folder(cache) as folder:
+    sweep(cache)
+    with making(cache) as folder:
         (folder / "prelude.h").write_text(prelude)
         deadline = time.monotonic() + SECONDS
         try:
             if not compiler.is_clang:
                 header = [*compiler.command, *_COMPILE, "-x", "c++-header", "prelude.h"]
                 _run([*header, "-o", "prelude.h.gch"], folder, deadline)
-            with _folder(cache) as trial:
+            with making(cache) as trial:
                 _make(compiler, folder, trial, _PROBE, [], ["probe"], SECONDS)
         except BuildError as error:
             log = str(error.evidence.get("log", ""))
@@ -290,24 +262,3 @@ def _failed(code: str, message: str, log: str) -> BuildError:
         code=code,
         evidence={"rung": "build", "log": clean or f"error: {message}"},
     )
-
-
-@contextlib.contextmanager
-def _folder(cache: Path) -> Iterator[Path]:
-    folder = Path(tempfile.mkdtemp(prefix="making-", dir=cache))
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _sweep(cache: Path) -> None:
-    """Remove what builders that were killed left behind, once it is an hour old."""
-    for folder in cache.glob("making-*"):
-        with contextlib.suppress(FileNotFoundError):
-            if time.time() - folder.stat().st_mtime > 3600:
-                shutil.rmtree(folder, ignore_errors=True)
-
-
-def _key(*parts: Any) -> str:
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()

@@ -16,6 +16,7 @@ import itertools
 import re
 from typing import TYPE_CHECKING
 
+from agent.devices.lines import logical_lines
 from agent.errors import BuildError
 
 if TYPE_CHECKING:
@@ -105,7 +106,9 @@ def scan_directives(source: str) -> None:
     for number, text in enumerate(source.split("\n"), 1):
         if any(ord(char) < 32 and char not in "\t\f" for char in text):
             raise _read("source-text", "the source has a control character", number, text)
-    for number, text in _logical_lines(source):
+    for number, text in logical_lines(source):
+        if 'R""' in text:
+            raise _read("source-text", "raw strings are not allowed", number, text)
         stripped = text.lstrip(" \t\f\v")
         if stripped.startswith(("%:", "??=")):
             raise _read("directive", "a directive may not be spelt with digraphs", number, text)
@@ -142,43 +145,6 @@ def _include(rest: str, number: int, line: str) -> None:
         raise _read(
             "include", "this #include is not allowed", number, line, f"use of: {', '.join(HEADERS)}"
         )
-
-
-def _logical_lines(source: str) -> Iterator[tuple[int, str]]:
-    """Lines after splicing, comments blanked, strings emptied, each with its first line number."""
-    text = re.sub(r"\\[ \t\f\v]*\n", "\x01", source)
-    pattern = re.compile(
-        r"""(?P<raw>R")|(?P<line>//[^\n]*)|(?P<block>/[*].*?(?:[*]/|\Z))
-          | (?P<text>"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')
-          | (?P<number>(?<![\w.])\.?\d(?:'?[\w.]|[eEpP][+-])*)""",
-        re.VERBOSE | re.DOTALL,
-    )
-    # A splice may stand inside a token (`#inc\<newline>lude`), so it must be gone before words
-    # are read; the map keeps the numbers of the physical lines.
-    numbers, joined, number = [], [], 1
-    for char in text:
-        if char == "\x01":
-            number += 1
-            continue
-        joined.append(char)
-        numbers.append(number)
-        number += char == "\n"
-    flat = "".join(joined)
-
-    def blank(match: re.Match[str]) -> str:
-        if match.lastgroup == "raw":
-            raise _read("source-text", "raw strings are not allowed", numbers[match.start()], "")
-        if match.lastgroup == "number":
-            return match.group()
-        if match.lastgroup == "text":
-            return '""' + " " * (len(match.group()) - 2)
-        # Newlines too: a directive goes on after a comment that began on its line.
-        return " " * len(match.group())
-
-    start = 0
-    for part in pattern.sub(blank, flat).split("\n"):
-        yield (numbers[start] if start < len(numbers) else number), part
-        start += len(part) + 1
 
 
 def scan_tokens(preprocessed: str) -> None:

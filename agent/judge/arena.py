@@ -1,4 +1,4 @@
-"""Memory that the judge and the runner share, laid out by the judge.
+"""Memory that the judge and the runner share, laid out by the judge, on whatever device.
 
 Every tensor lies between guard bands. All guard bytes are 0xFF, which reads as NaN in every
 floating-point dtype: what is read out of bounds spoils the answer, and what is written out of
@@ -119,22 +119,26 @@ def bits(value: torch.Tensor) -> torch.Tensor:
     return value.view(_BITS[value.element_size()])
 
 
-class Memory:
-    """A mapping of the shared file, and tensors in it."""
+class Arena:
+    """One block of memory of any device, with tensors in it.
 
-    def __init__(self, fd: int, size: int) -> None:
-        self._map = mmap.mmap(fd, size)
-        self.bytes = torch.frombuffer(self._map, dtype=torch.uint8)
+    Args:
+        whole: All of it as a uint8 tensor, which keeps the memory alive. Its address must be a
+            multiple of twice the largest alignment laid out in it.
+    """
+
+    def __init__(self, whole: torch.Tensor) -> None:
+        self.bytes = whole
 
     def tensor(self, slot: Slot) -> torch.Tensor:
-        """The slot's tensor; it shares the mapping."""
+        """The slot's tensor; it shares the memory, but for an empty one, which has none."""
         dtype = torch_dtype(slot.dtype)
         if not slot.span:
-            return torch.empty(slot.shape, dtype=dtype)
-        flat = torch.frombuffer(
-            self._map, dtype=dtype, count=slot.span // dtype.itemsize, offset=slot.offset
-        )
-        return flat.as_strided(slot.shape, slot.strides)
+            return torch.empty_strided(
+                slot.shape, slot.strides, dtype=dtype, device=self.bytes.device
+            )
+        # An offset is a multiple of the element's size, for an alignment is.
+        return self.raw(slot).view(dtype).as_strided(slot.shape, slot.strides)
 
     def raw(self, slot: Slot) -> torch.Tensor:
         """The slot's bytes, gaps between elements included."""
@@ -142,6 +146,11 @@ class Memory:
 
     def address(self, slot: Slot) -> int:
         return int(self.bytes.data_ptr()) + slot.offset
+
+    def settle(self) -> None:
+        """Wait until all that was written is there for another process."""
+        if self.bytes.is_cuda:
+            torch.cuda.synchronize(self.bytes.device)
 
     def fill_guards(self, layout: Layout) -> None:
         for start, end in layout.guards:
@@ -154,14 +163,25 @@ class Memory:
             A tensor's name and the distance in bytes: positive after its end, negative before
             its start; None when all guards are whole.
         """
+        bands = [self.bytes[start:end] for start, end in layout.guards]
+        # One question for all bands: each answer that the host waits for has its price.
+        if not bool((torch.cat(bands) != GUARD_BYTE).any()):
+            return None
         names = list(layout.slots)
-        for index, (start, end) in enumerate(layout.guards):
-            changed = (self.bytes[start:end] != GUARD_BYTE).nonzero()
+        for index, band in enumerate(bands):
+            changed = (band != GUARD_BYTE).nonzero()
             if not len(changed):
                 continue
             first, last = int(changed[0]), int(changed[-1])
-            after, before = first, end - start - last
+            after, before = first, len(band) - last
             if index and (index == len(names) or after <= before):
                 return names[index - 1], after + 1
             return names[index], -before
         return None
+
+
+class Memory(Arena):
+    """A mapping of a shared file, for programs that run on the CPU."""
+
+    def __init__(self, fd: int, size: int) -> None:
+        super().__init__(torch.frombuffer(mmap.mmap(fd, size), dtype=torch.uint8))

@@ -3,27 +3,35 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import time
-from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import psutil
 import torch
 
-from agent.judge.inputs import NUDGED, nudge, transform
-from agent.judge.tolerance import Answer, answer, chain_length, growth, is_exact, leaves_order_open
+from agent.judge.chains import chain_length, leaves_order_open
+from agent.judge.inputs import NUDGED, TENTATIVE, both_signs, nudge, seeded, transform
+from agent.judge.shelf import Shelf, peak_bytes
+from agent.judge.tolerance import Answer, answer, growth, is_exact
+from agent.task import OutputSpec
+from agent.tensors import own_memory
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from agent.reference import Reference
+    from agent.task import ArgSpec, TargetSpec
 
 
-# Families whose values are so regular that rounding errors need not cancel, and those in which
-# equal elements are common.
-_SYSTEMATIC = ("constant", "structured")
+# Families whose values are so regular that rounding errors need not cancel (of light tiles, exp
+# makes ones), and those in which equal elements are common.
+_SYSTEMATIC = ("constant", "structured", "blocks")
 _WITH_TIES = ("constant", "integers", "special")
+# What an element of a result takes while its answer is worked out: three float64 results, its
+# allowed error, masks.
+_ANSWER_BYTES = 32
+_WIDE = 8
 
 # What a reference may raise on arguments outside of its domain.
 _RAISED = (RuntimeError, ValueError, IndexError, TypeError, AssertionError, ArithmeticError)
@@ -35,7 +43,7 @@ class Refused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """Arguments, and the answers for them by output, in the spec's order."""
+    """Arguments, and the right answers for them, in the order of :func:`results`."""
 
     family: str
     seed: int
@@ -44,30 +52,47 @@ class Case:
 
     @property
     def bytes(self) -> int:
-        return _bytes([self.args]) + sum(known.bytes for known in self.answers)
+        return _bytes(self.args) + sum(known.bytes for known in self.answers)
+
+
+def results(spec: TargetSpec) -> tuple[OutputSpec, ...]:
+    """All that a call gives: the outputs, then the arguments that it changes in place."""
+    return spec.outputs + tuple(
+        OutputSpec(arg.name, arg.dtype, arg.shape, arg.strides) for arg in spec.args if arg.mutated
+    )
 
 
 class Cases:
-    """The cases of one target.
+    """The cases of one target, at one set of sizes.
 
     Args:
         reference: Evaluated here, in the judge's own process, which never loads a candidate.
         secret: Seed of the session: makes arguments that no program can know.
-        room: Bytes that kept cases may take.
+        shelf: Where cases are kept, for several targets together; None for one of its own.
+        label: Said after the family's name, such as ``"@rows=4097"``.
+
+    Attributes:
+        label: The same with a space before it, or "".
+        eager_seconds: What eager took for the latest case.
     """
 
-    def __init__(self, reference: Reference, secret: int, room: int | None = None) -> None:
+    def __init__(
+        self, reference: Reference, secret: int, shelf: Shelf | None = None, label: str = ""
+    ) -> None:
         self.reference = reference
         self._secret = secret
-        self._room = room or psutil.virtual_memory().total // 10
+        self._shelf = shelf or Shelf(reference.spec.device)
+        self.label = f" {label}" if label else ""
         self.eager_seconds = 0.0
-        self._made: OrderedDict[tuple[str, int], tuple[torch.Tensor, ...]] = OrderedDict()
-        self._kept: OrderedDict[tuple[str, int], Case | str] = OrderedDict()
+        self._specs = reference.spec.args
         self._chain = chain_length(reference.graph)
-        self._largest = max((size for arg in reference.spec.args for size in arg.shape), default=1)
+        self._largest = max((size for arg in self._specs for size in arg.shape), default=1)
         self._open_order = leaves_order_open(reference.graph)
-        dtypes = {arg.dtype for arg in reference.spec.args}
+        dtypes = {arg.dtype for arg in self._specs}
         self._unit = 2.0**-52 if "float64" in dtypes else 2.0**-23
+        # The graph in float64, its arguments as they are and once changed, the answers.
+        self._need = peak_bytes(reference.graph) + 2 * _WIDE * _elements(self._specs)
+        self._need += _ANSWER_BYTES * _elements(results(reference.spec))
 
     def seed(self, family: str, number: int) -> int:
         text = f"{self._secret}/{self.reference.spec.source_sha}/{family}/{number}"
@@ -78,41 +103,35 @@ class Cases:
 
         Raises:
             Refused: The reference raises on it.
+            MachineError: ``device-memory``.
         """
-        key = (family, number)
-        known = self._kept.get(key)
+        known: Case | str | None = self._shelf.get(self, (family, number))
         if known is None:
             known = self._make(family, number)
-            self._kept[key] = known
-        self._kept.move_to_end(key)
-        self._drop()
+            size = known.bytes if isinstance(known, Case) else 0
+            self._shelf.put(self, (family, number), known, size)
+            self._shelf.give_back()
         if isinstance(known, str):
             raise Refused(known)
         return known
 
     def arguments(self, family: str, number: int) -> tuple[torch.Tensor, ...]:
         """The arguments of a case alone, which take less time than its answers."""
-        known = self._kept.get((family, number))
+        known = self._shelf.get(self, (family, number))
         if isinstance(known, Case):
             return known.args
-        if (family, number) not in self._made:
-            self._made[family, number] = self._arguments(family, number)
-            while len(self._made) > 1 and _bytes(self._made.values()) > self._room // 4:
-                self._made.popitem(last=False)
-        return self._made[family, number]
+        made: tuple[torch.Tensor, ...] | None = self._shelf.get(self, ("args", family, number))
+        if made is None:
+            made = self._arguments(family, number)
+            self._shelf.put(self, ("args", family, number), made, _bytes(made))
+        return made
 
     def _arguments(self, family: str, number: int) -> tuple[torch.Tensor, ...]:
         seed = self.seed(family, number)
         args = self.reference.sample(seed % 2**31)
         if family == NUDGED:
-            return nudge(self.arguments("normal", number), args, self.reference.spec.args, seed)
-        return tuple(transform(family, args, self.reference.spec.args, seed))
-
-    def _drop(self) -> None:
-        total = sum(case.bytes for case in self._kept.values() if isinstance(case, Case))
-        while total > self._room and len(self._kept) > 1:
-            _, oldest = self._kept.popitem(last=False)
-            total -= oldest.bytes if isinstance(oldest, Case) else 0
+            return nudge(self.arguments("normal", number), args, self._specs, seed)
+        return tuple(transform(family, args, self._specs, seed))
 
     def _make(self, family: str, number: int) -> Case | str:
         """The case, or why the reference raises on it.
@@ -121,23 +140,33 @@ class Cases:
         range of its own.
         """
         seed = self.seed(family, number)
+        if family in TENTATIVE and both_signs(self.arguments("normal", number), self._specs):
+            return "the task's own values have both signs"
+        self._shelf.make_room(self._need, self.reference.spec.name)
         args = self._arguments(family, number)
+        found = self._attempt(family, seed, args)
+        if isinstance(found, Exception) and family not in TENTATIVE:
+            own = self.reference.sample(seed % 2**31)
+            found = self._attempt(family, seed, tuple(map(_within, args, own)))
+        return str(found)[:200] if isinstance(found, Exception) else found
+
+    def _attempt(
+        self, family: str, seed: int, args: tuple[torch.Tensor, ...]
+    ) -> Case | str | Exception:
         try:
             return self._case(family, seed, args)
-        except _RAISED:
-            own = self.reference.sample(seed % 2**31)
-        try:
-            return self._case(family, seed, tuple(map(_within, args, own)))
+        except torch.OutOfMemoryError:
+            raise self._shelf.too_large(self._need, self.reference.spec.name) from None
         except _RAISED as error:
-            return str(error)[:200]
+            return error
 
-    def _case(self, family: str, seed: int, args: tuple[torch.Tensor, ...]) -> Case:
+    def _case(self, family: str, seed: int, args: tuple[torch.Tensor, ...]) -> Case | str:
         reference = self.reference
-        generator = torch.Generator().manual_seed(seed)
+        generator = seeded(seed, args)
         exact = reference.float64(args)
-        started = time.monotonic()
-        eager = reference.function(*args)
-        self.eager_seconds = time.monotonic() - started
+        eager = self._eager(args)
+        if family in TENTATIVE and not _finite(exact, eager):
+            return "such values are outside of the reference's domain"
         conditioned = self._conditioned(args, generator) or (None,) * len(exact)
         systematic = family in _SYSTEMATIC or (family == "integers" and not is_exact(exact, eager))
         g = growth(self._chain, constant=systematic)
@@ -146,7 +175,22 @@ class Cases:
             answer(one, two, three, g, generator, open_order=open_order)
             for one, two, three in zip(exact, eager, conditioned, strict=True)
         )
-        return Case(family, seed, args, answers)
+        return Case(family + self.label, seed, args, answers)
+
+    def _eager(self, args: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
+        """Eager's outputs and what it makes of the arguments it changes, which stay as they are."""
+        specs = self._specs
+        given = [
+            own_memory(value) if spec.mutated else value
+            for spec, value in zip(specs, args, strict=True)
+        ]
+        settle(args)
+        started = time.monotonic()
+        outputs = self.reference.function(*given)
+        settle(args)
+        self.eager_seconds = time.monotonic() - started
+        changed = [value for spec, value in zip(specs, given, strict=True) if spec.mutated]
+        return (*outputs, *changed)
 
     def _conditioned(
         self, args: tuple[torch.Tensor, ...], generator: torch.Generator
@@ -168,8 +212,11 @@ class Cases:
     ) -> torch.Tensor:
         if not value.is_floating_point():
             return value
-        noise = torch.rand(value.shape, generator=generator, dtype=torch.float64)
-        return value.double() * (1.0 + self._unit * (low + (high - low) * noise))
+        noise = torch.rand(
+            value.shape, generator=generator, dtype=torch.float64, device=value.device
+        )
+        noise.mul_(high - low).add_(low).mul_(self._unit).add_(1.0)
+        return noise.mul_(value)
 
 
 def _within(value: torch.Tensor, own: torch.Tensor) -> torch.Tensor:
@@ -181,5 +228,21 @@ def _within(value: torch.Tensor, own: torch.Tensor) -> torch.Tensor:
     return fresh
 
 
-def _bytes(sets: Iterable[tuple[torch.Tensor, ...]]) -> int:
-    return sum(value.numel() * value.element_size() for args in sets for value in args)
+def settle(args: Iterable[torch.Tensor]) -> None:
+    """Wait until the device of these tensors has done all that it was told."""
+    for value in args:
+        if value.is_cuda:
+            torch.cuda.synchronize(value.device)
+            return
+
+
+def _elements(specs: Iterable[ArgSpec | OutputSpec]) -> int:
+    return sum(math.prod(spec.shape) for spec in specs)
+
+
+def _bytes(args: Iterable[torch.Tensor]) -> int:
+    return sum(value.numel() * value.element_size() for value in args)
+
+
+def _finite(*sets: Sequence[torch.Tensor]) -> bool:
+    return all(bool(value.isfinite().all()) for values in sets for value in values)

@@ -3,8 +3,12 @@
 For every case the judge writes fresh arguments between guard bands, spoils the outputs and the
 scratch memory, lets the runner call the program once, and then looks at everything itself:
 answers, guards, arguments. One call is repeated on outputs that hold the right answer but for a
-few spoilt elements: a program that keeps what looks right, or that races, differs there. And
-while a second call works elsewhere, the first call's output must stay.
+few spoilt elements: a program that keeps what looks right, or that races, differs there; it may
+differ in bits, as sums in any order do, if it is right again. And while a second call works
+elsewhere, the first call's output must stay.
+
+An argument that the target declares as changed in place is written anew before every call, and
+what it holds afterwards is compared like an output.
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ from __future__ import annotations
 import math
 import random
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
@@ -20,29 +25,31 @@ from agent.errors import WorkerError
 from agent.judge.arena import (
     GUARD_BYTE,
     UNWRITTEN,
+    Arena,
     Layout,
-    Memory,
     Slot,
     Wanted,
     bits,
     lay_out,
     torch_dtype,
 )
-from agent.judge.cases import Case, Cases, Refused
-from agent.judge.inputs import FAMILIES
+from agent.judge.cases import Refused, results
+from agent.judge.inputs import FAMILIES, seeded
 from agent.judge.report import describe
 from agent.judge.tolerance import compare
 from agent.judge.verdict import Checked, Failure, Family
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
+    from agent.judge.cases import Case, Cases
     from agent.task import TargetSpec
 
 _AGAIN = "/again"
 # Beyond this many bytes of arguments only the families that find most are used.
-_LARGE = 256 << 20
-_LARGE_FAMILIES = ("normal", "wide", "special", "structured")
+_LARGE = {"cpu": 256 << 20, "cuda": 4 << 30}
+_LARGE_FAMILIES = ("normal", "wide", "special", "structured", "blocks")
+_NEAR_FAMILIES = ("normal", "structured")
 
 
 class Call(Protocol):
@@ -54,28 +61,70 @@ class Call(Protocol):
 class Space(Protocol):
     """Gives the shared memory for a layout."""
 
-    def __call__(self, layout: Layout) -> Memory: ...
+    def __call__(self, layout: Layout) -> Arena: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """A program at one set of sizes of its target.
+
+    Attributes:
+        cases: Of the target at these sizes; its label says which.
+        scratch: What the plan bound for these sizes wants.
+        call: Runs that plan.
+    """
+
+    cases: Cases
+    scratch: Sequence[Wanted]
+    call: Call
+
+
+def check(sizes: Iterable[Size], space: Space) -> Checked:
+    """Check a program at its target's own sizes, which come first, and then at neighbouring ones.
+
+    Ends at the first failure. Sizes may be made one by one as they are asked for.
+
+    Raises:
+        MachineError: ``device-memory``.
+        WorkerError: The runner failed, not the program.
+    """
+    started = time.monotonic()
+    families: list[Family] = []
+    failure: Failure | None = None
+    for at, size in enumerate(sizes):
+        failure = Check(size, space, families, near=at > 0).run()
+        if failure is not None:
+            break
+    return Checked(tuple(families), round(time.monotonic() - started, 4), failure)
 
 
 class Check:
-    """One variant being checked."""
+    """One variant being checked at one set of sizes.
 
-    def __init__(self, cases: Cases, scratch: Sequence[Wanted], space: Space, call: Call) -> None:
-        self._cases = cases
-        self._spec: TargetSpec = cases.reference.spec
-        self._call = call
+    Args:
+        families: Takes what is found, call by call.
+        near: Whether these are neighbouring sizes, for which fewer calls must do.
+    """
+
+    def __init__(self, size: Size, space: Space, families: list[Family], *, near: bool) -> None:
+        self._cases = size.cases
+        self._spec: TargetSpec = size.cases.reference.spec
+        self._call = size.call
+        self._near = near
+        self._families = families
+        self._results = results(self._spec)
         self._outputs = [out.name for out in self._spec.outputs]
-        self._scratch = [item.name for item in scratch]
-        self._layout = lay_out([*self._wanted(), *scratch])
+        self._scratch = [item.name for item in size.scratch]
+        self._layout = lay_out([*self._wanted(), *size.scratch])
         self._memory = space(self._layout)
         self._memory.bytes[: self._layout.size].fill_(GUARD_BYTE)
-        self._random = random.Random(cases.seed("spoil", time.perf_counter_ns()))
-        self._families: list[Family] = []
+        self._random = random.Random(self._cases.seed("spoil", time.perf_counter_ns()))
         self._sums: dict[str, int] = {}
+        device = self._memory.bytes.device
         self._gaps = {
             arg.name: gaps
             for arg in self._spec.args
-            if (gaps := _gaps(self._layout.slots[arg.name])) is not None
+            if (gaps := _gaps(self._layout.slots[arg.name], device)) is not None
         }
 
     def _wanted(self) -> Iterator[Wanted]:
@@ -85,42 +134,49 @@ class Check:
             for out in self._spec.outputs:
                 yield Wanted(out.name + suffix, out.dtype, out.shape, out.strides)
 
-    def run(self) -> Checked:
-        """All families, then the verdict; ends at the first failure."""
-        started = time.monotonic()
-        failure: Failure | None = None
+    def run(self) -> Failure | None:
+        """All families; the first failure."""
         try:
-            for step in self._steps():
-                failure = step
+            for failure in self._steps():
                 if failure is not None:
-                    break
+                    return failure
         except WorkerError as error:
             if error.code not in ("crashed", "hung"):
                 raise
             family = self._families[-1].family if self._families else FAMILIES[0]
             evidence = {"after_family": family, "calls": len(self._families)}
-            failure = Failure("check", error.code, error.message, evidence)
-        return Checked(tuple(self._families), round(time.monotonic() - started, 4), failure)
+            return Failure("check", error.code, error.message, evidence)
+        return None
+
+    def _chosen(self) -> tuple[str, ...]:
+        """The families for these sizes: fewer where there is no room for more."""
+        if self._near:
+            return _NEAR_FAMILIES
+        size = sum(slot.span for slot in self._layout.slots.values())
+        return FAMILIES if size < _LARGE[self._spec.device] else _LARGE_FAMILIES
 
     def _steps(self) -> Iterator[Failure | None]:
-        size = sum(slot.span for slot in self._layout.slots.values())
-        families = FAMILIES if size < _LARGE else _LARGE_FAMILIES
+        families = self._chosen()
         first = self._cases.get(families[0], 0)
         yield self._once(first, "")
         yield self._repeat(first)
-        kept = [self._bits(name).clone() for name in self._outputs]
-        for position, family in enumerate(families[1:]):
+        kept: list[torch.Tensor] | None = [self._bits(name).clone() for name in self._outputs]
+        for family in families[1:]:
             try:
                 case = self._cases.get(family, 0)
             except Refused as refused:
-                self._families.append(
-                    Family(family, 0, True, 0.0, 0.0, 0.0, f"eager refuses: {refused}")
-                )
+                self._skip(family, str(refused))
                 continue
             yield self._once(case, _AGAIN)
-            if position == 0:
-                yield self._untouched(kept, family)
-        yield self._once(self._cases.get(families[0], 1), "")
+            if kept is not None:
+                yield self._untouched(kept, case.family)
+                kept = None
+        if not self._near:
+            yield self._once(self._cases.get(families[0], 1), "")
+
+    def _skip(self, family: str, why: str) -> None:
+        name = family + self._cases.label
+        self._families.append(Family(name, 0, True, 0.0, 0.0, 0.0, f"not asked: {why}"))
 
     def _once(self, case: Case, suffix: str) -> Failure | None:
         """Fresh arguments, spoilt outputs, one call, and a look at everything."""
@@ -133,7 +189,9 @@ class Check:
 
     def _repeat(self, case: Case) -> Failure | None:
         """The same arguments again, over an output that is right but for a few elements."""
-        before = [self._bits(name).clone() for name in self._outputs]
+        names = [result.name for result in self._results]
+        before = [self._bits(name).clone() for name in names]
+        self._write(case, mutated=True)
         for out in self._spec.outputs:
             self._spoil_some(out.name, out.dtype)
         self._spoil_scratch()
@@ -142,8 +200,7 @@ class Check:
         if failure is not None:
             return failure
         same = all(
-            torch.equal(self._bits(name), old)
-            for name, old in zip(self._outputs, before, strict=True)
+            torch.equal(self._bits(name), old) for name, old in zip(names, before, strict=True)
         )
         if same:
             return None
@@ -164,12 +221,13 @@ class Check:
         """One call; the outputs of other calls, which it must leave alone, are summed up before."""
         idle = [name + (_AGAIN if suffix == "" else "") for name in self._outputs]
         self._sums = {name: self._sum(name) for name in idle}
+        self._memory.settle()
         self._call(self._layout, self._slots(suffix))
 
     def _sum(self, name: str) -> int:
         raw = self._memory.raw(self._layout.slots[name])
         whole = len(raw) // 8 * 8
-        return int(raw[:whole].view(torch.int64).sum()) + 31 * int(raw[whole:].sum())
+        return int(raw[:whole].view(torch.int64).sum() + 31 * raw[whole:].sum())
 
     def _touched(self, case: Case) -> Failure | None:
         """Whether guards, arguments, or the outputs of other calls were written to."""
@@ -187,7 +245,8 @@ class Check:
                 message += "another call"
                 return Failure("check", "out-of-bounds", message, {"family": case.family})
         for name, gaps in self._gaps.items():
-            if bool((self._memory.raw(self._layout.slots[name])[gaps] != GUARD_BYTE).any()):
+            raw = self._memory.raw(self._layout.slots[name])
+            if bool(((raw != GUARD_BYTE) & gaps).any()):
                 message = f"writes out of bounds: between the elements of its argument {name}"
                 evidence = {"family": case.family, "tensor": name}
                 return Failure("check", "out-of-bounds", message, evidence)
@@ -201,9 +260,10 @@ class Check:
     def _answers(self, case: Case, suffix: str, *, record: bool = True) -> Failure | None:
         worst = largest = eager = 0.0
         failure = None
-        for out, expected in zip(self._spec.outputs, case.answers, strict=True):
-            slot = self._layout.slots[out.name + suffix]
-            if out.dtype == "bool" and int(self._memory.raw(slot).max()) > 1:
+        for out, expected in zip(self._results, case.answers, strict=True):
+            own = suffix if out.name in self._outputs else ""
+            slot = self._layout.slots[out.name + own]
+            if out.dtype == "bool" and bool((self._memory.raw(slot) > 1).any()):
                 message = f"{out.name}: a boolean must be stored as 0 or 1"
                 failure = Failure("check", "wrong-answer", message, {"family": case.family})
                 break
@@ -220,9 +280,11 @@ class Check:
             )
         return failure
 
-    def _write(self, case: Case) -> None:
+    def _write(self, case: Case, *, mutated: bool = False) -> None:
+        """All arguments, or those alone that a call changes."""
         for spec, value in zip(self._spec.args, case.args, strict=True):
-            write_tensor(self._memory.tensor(self._layout.slots[spec.name]), value)
+            if spec.mutated or not mutated:
+                write_tensor(self._memory.tensor(self._layout.slots[spec.name]), value)
 
     def _spoil(self, slot: Slot, dtype: str) -> None:
         if "float" in dtype:
@@ -234,9 +296,11 @@ class Check:
     def _spoil_some(self, name: str, dtype: str) -> None:
         """Spoil one element in a hundred, at places that nobody can know."""
         value = self._bits(name)
-        generator = torch.Generator().manual_seed(self._random.getrandbits(40))
-        count = max(1, value.numel() // 100)
-        places = torch.randint(value.numel(), (count,), generator=generator)
+        if not value.numel():
+            return
+        generator = seeded(self._random.getrandbits(40), [value])
+        count = (max(1, value.numel() // 100),)
+        places = torch.randint(value.numel(), count, generator=generator, device=value.device)
         index = torch.unravel_index(places, value.shape) if value.dim() else ()
         if "float" in dtype:
             value[index] = UNWRITTEN[value.element_size()]
@@ -257,13 +321,13 @@ class Check:
         return bits(self._memory.tensor(slot))
 
 
-def _gaps(slot: Slot) -> torch.Tensor | None:
+def _gaps(slot: Slot, device: torch.device) -> torch.Tensor | None:
     """Which of the slot's bytes belong to no element; None if there are none."""
     size = torch_dtype(slot.dtype).itemsize
     stored = math.prod(n for n, step in zip(slot.shape, slot.strides, strict=True) if step)
     if stored * size >= slot.span:
         return None
-    used = torch.zeros(slot.span, dtype=torch.bool)
+    used = torch.zeros(slot.span, dtype=torch.bool, device=device)
     steps = (*(step * size for step in slot.strides), 1)
     stored_once = used.as_strided((*slot.shape, size), steps)
     stored_once[tuple(slice(0, 1) if step == 0 else slice(None) for step in steps)] = True

@@ -1,9 +1,12 @@
 """Inputs that programs are checked on: families of values made from the task's own.
 
 A family changes only what the task gives as floating-point inputs, keeps each element's sign
-where it can (so that a task on positive numbers stays on positive numbers), and leaves integers,
-booleans and sizes alone. Weights are the module's own in the family ``normal``; in the others
-they are perturbed too, so that a program with a weight's usual value written into it is found.
+where it can (so that a task on positive numbers stays on positive numbers; ``signed`` is the
+exception), and leaves integers, booleans and sizes alone. Together they are made so that no work
+can be left out: wherever an element lies there is a family in which it outweighs others, one in
+which it is small beside others, and one in which rows that usually differ are alike. Weights are
+the module's own in the family ``normal``; in the others they are perturbed too, so that a program
+with a weight's usual value written into it is found.
 """
 
 from __future__ import annotations
@@ -17,11 +20,19 @@ if TYPE_CHECKING:
 
     from agent.task import ArgSpec
 
-FAMILIES = ("normal", "wide", "heavy", "constant", "special", "structured", "integers")
+FAMILIES = (
+    "normal", "wide", "heavy", "constant", "special", "structured", "blocks", "clustered",
+    "integers", "signed",
+)  # fmt: skip
 # The arguments of "normal" with few elements changed: no family of the check, but a question put
 # after timing to a program that may know the arguments again by some of their elements.
 NUDGED = "nudged"
 _NUDGED_SHARE = 1 / 64
+# Families that only count where the reference's answers for them are finite.
+TENTATIVE = ("signed",)
+_NEGATIVE = 0.1
+# Elements changed at a time.
+_PART = 1 << 25
 # Inputs with less than this fraction of the largest one's elements get no special values.
 _DATA = 8
 _SPECIAL = (float("inf"), float("-inf"), float("nan"), -0.0)
@@ -38,9 +49,9 @@ def transform(
         specs: Of the arguments, in the same order.
         seed: Decides every random choice.
     """
-    generator = torch.Generator().manual_seed(seed)
     if family == "normal":
         return list(args)
+    generator = seeded(seed, args)
     results = []
     largest = max((v.numel() for v in args if v.is_floating_point()), default=0)
     for value, spec in zip(args, specs, strict=True):
@@ -55,13 +66,27 @@ def transform(
         change = _perturb if spec.kind == "weight" else _CHANGES[family]
         # One element may stand for many (stride 0): change what is stored, then repeat it.
         stored = value[tuple(slice(0, 1) if s == 0 else slice(None) for s in value.stride())]
-        limit = torch.finfo(value.dtype).max / 4
-        wide = change(stored.double(), generator, value.dtype)
-        # Only what was finite is kept so: a family must not turn into the special one.
-        wide = torch.where(wide.isfinite(), wide.clamp(-limit, limit), wide)
-        fresh = torch.empty_strided(stored.shape, stored.stride(), dtype=value.dtype)
-        results.append(fresh.copy_(wide).expand(value.shape))
+        fresh = _like(stored)
+        for part, place in zip(_parts(stored), _parts(fresh), strict=True):
+            place.copy_(_kept(change(part.double(), generator, value.dtype), value.dtype))
+        results.append(fresh.expand(value.shape))
     return results
+
+
+def _parts(value: torch.Tensor) -> Sequence[torch.Tensor]:
+    """Stretches along the first dimension, so that what is made on the way stays small."""
+    if value.numel() <= _PART:
+        return (value,)
+    dim = next(at for at, size in enumerate(value.shape) if size > 1)
+    size = value.shape[dim]
+    parts: tuple[torch.Tensor, ...] = value.split(max(1, _PART * size // value.numel()), dim)
+    return parts
+
+
+def _kept(wide: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Finite where it was: a family must not turn into the special one."""
+    limit = torch.finfo(dtype).max / 4
+    return torch.where(wide.isfinite(), wide.clamp(-limit, limit), wide)
 
 
 def nudge(
@@ -74,7 +99,7 @@ def nudge(
 
     Integers stay, for they may be places or lengths, unless there is nothing else.
     """
-    generator = torch.Generator().manual_seed(seed)
+    generator = seeded(seed, args)
     floats = any(value.is_floating_point() for value in args)
     results = []
     for value, other, spec in zip(args, others, specs, strict=True):
@@ -84,23 +109,37 @@ def nudge(
         at = tuple(slice(0, 1) if step == 0 else slice(None) for step in value.stride())
         stored = value[at]
         count = max(1, round(stored.numel() * _NUDGED_SHARE))
-        chosen = torch.zeros(stored.numel(), dtype=torch.bool)
-        chosen[torch.randint(stored.numel(), (count,), generator=generator)] = True
+        chosen = torch.zeros(stored.numel(), dtype=torch.bool, device=value.device)
+        places = torch.randint(stored.numel(), (count,), generator=generator, device=value.device)
+        chosen[places] = True
         fresh = stored * 1.25 if spec.kind == "weight" and floats else other[at]
-        made = torch.empty_strided(stored.shape, stored.stride(), dtype=value.dtype)
+        made = _like(stored)
         made.copy_(torch.where(chosen.view(stored.shape), fresh, stored))
         results.append(made.expand(value.shape))
     return tuple(results)
 
 
+def seeded(seed: int, args: Sequence[torch.Tensor]) -> torch.Generator:
+    """A generator on the device of these tensors."""
+    return torch.Generator(args[0].device if args else "cpu").manual_seed(seed)
+
+
+def _like(stored: torch.Tensor) -> torch.Tensor:
+    return torch.empty_strided(
+        stored.shape, stored.stride(), dtype=stored.dtype, device=stored.device
+    )
+
+
 def _uniform(like: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    return torch.rand(like.shape, generator=generator, dtype=torch.float64)
+    return torch.rand(like.shape, generator=generator, dtype=torch.float64, device=like.device)
 
 
 def _perturb(value: torch.Tensor, generator: torch.Generator, _: torch.dtype) -> torch.Tensor:
     """Each weight times 0.5 to 1.5; all-zero weights become small numbers."""
     if not bool(value.any()):
-        return 0.1 * torch.randn(value.shape, generator=generator, dtype=torch.float64)
+        return 0.1 * torch.randn(
+            value.shape, generator=generator, dtype=torch.float64, device=value.device
+        )
     return value * (0.5 + _uniform(value, generator))
 
 
@@ -140,10 +179,12 @@ def _special(value: torch.Tensor, generator: torch.Generator, dtype: torch.dtype
     """In a quarter of the rows up to three elements are infinite, NaN, -0.0 or denormal."""
     rows = _rows(value)
     count, width = rows.shape
-    kinds = (*_SPECIAL, float(torch.finfo(dtype).smallest_normal) / 4)
-    chosen = torch.randperm(count, generator=generator)[: max(5, count // 4)]
-    places = torch.randint(width, (len(chosen), 3), generator=generator)
-    values = torch.tensor(kinds, dtype=torch.float64)[torch.arange(len(chosen)) % len(kinds)]
+    device = value.device
+    denormal = float(torch.finfo(dtype).smallest_normal) / 4
+    kinds = torch.tensor((*_SPECIAL, denormal), dtype=torch.float64, device=device)
+    chosen = torch.randperm(count, generator=generator, device=device)[: max(5, count // 4)]
+    places = torch.randint(width, (len(chosen), 3), generator=generator, device=device)
+    values = kinds[torch.arange(len(chosen), device=device) % len(kinds)]
     rows[chosen[:, None], places] = values[:, None]
     return rows.reshape(value.shape)
 
@@ -156,22 +197,66 @@ def _structured(value: torch.Tensor, generator: torch.Generator, _: torch.dtype)
     """
     rows = _rows(value)
     count, width = rows.shape
-    scale = torch.where(rows.isfinite(), rows, torch.zeros(())).abs().amax(1, keepdim=True)
+    device = value.device
+    scale = torch.where(rows.isfinite(), rows, 0.0).abs().amax(1, keepdim=True)
     low = -1.0 if bool((rows < 0).any()) else 0.0
-    ramp = torch.linspace(low, 1.0, width, dtype=torch.float64)
-    alternating = torch.where(torch.arange(width) % 2 == 0, 1.0, low or 0.5).double()
-    alternating = alternating * (1.0 - 0.05 * _uniform(rows, generator))
-    turn = (torch.arange(count) + (count == 1) * 2)[:, None] % 3
+    ramp = torch.linspace(low, 1.0, width, dtype=torch.float64, device=device)
+    alternating = torch.where(torch.arange(width, device=device) % 2 == 0, 1.0, low or 0.5)
+    alternating = alternating.double() * (1.0 - 0.05 * _uniform(rows, generator))
+    turn = (torch.arange(count, device=device) + (count == 1) * 2)[:, None] % 3
     tail = rows.clone()
     tail[:, -1] = tail[:, -1] * 1e4
     made = torch.where(turn == 0, ramp * scale, torch.where(turn == 1, alternating * scale, tail))
     return made.reshape(value.shape)
 
 
+def _blocks(value: torch.Tensor, generator: torch.Generator, _: torch.dtype) -> torch.Tensor:
+    """Up to eight blocks along every dimension, whose weights fall from 1 in random order.
+
+    To 1e-6 along the last dimension, to 1e-3 along the others together; the outermost have 1. So
+    the first and the last position count for much wherever one stands, and there are tiles of
+    little weight beside others, and rows of little weight.
+    """
+    long = [at for at, size in enumerate(value.shape) if size > 1]
+    for at in long:
+        size, device = value.shape[at], value.device
+        count = min(8, size)
+        powers = torch.zeros(count, dtype=torch.float64, device=device)
+        order = torch.randperm(max(0, count - 2), generator=generator, device=device)
+        powers[1:-1] = (order + 1.0) / max(1, count - 2)
+        lowest = -6.0 if at == long[-1] else -3.0 / (len(long) - 1)
+        block = torch.arange(size, device=device) * count // size
+        weight = 10.0 ** (powers * lowest)
+        value = value * weight[block].view(-1, *(1,) * (value.dim() - at - 1))
+    return value
+
+
+def _clustered(value: torch.Tensor, generator: torch.Generator, _: torch.dtype) -> torch.Tensor:
+    """All rows alike but for a factor of 0.5 to 1: what chooses by rows chooses the same always."""
+    rows = _rows(value)
+    made = rows[:1] * (0.5 + 0.5 * _uniform(rows[:, :1], generator))
+    return made.reshape(value.shape)
+
+
+def _signed(value: torch.Tensor, generator: torch.Generator, _: torch.dtype) -> torch.Tensor:
+    """Each element's sign by chance: a step that never mattered to positive numbers does now."""
+    return torch.where(_uniform(value, generator) < 0.5, -value, value)
+
+
+def both_signs(args: Sequence[torch.Tensor], specs: Sequence[ArgSpec]) -> bool:
+    """Whether every input has a good share of negative elements already."""
+    return all(
+        float((value < 0).double().mean()) > _NEGATIVE
+        for value, spec in zip(args, specs, strict=True)
+        if spec.kind == "input" and value.is_floating_point() and value.numel() > 1
+    )
+
+
 def _integers(value: torch.Tensor, generator: torch.Generator, _: torch.dtype) -> torch.Tensor:
     """Whole numbers from -4 to 4, or 0 to 4: products and sums of them are exact."""
     low = -4 if bool((value < 0).any()) else 0
-    return torch.randint(low, 5, value.shape, generator=generator).double()
+    whole = torch.randint(low, 5, value.shape, generator=generator, device=value.device)
+    return whole.double()
 
 
 _CHANGES: dict[str, Callable[[torch.Tensor, torch.Generator, torch.dtype], torch.Tensor]] = {
@@ -180,5 +265,8 @@ _CHANGES: dict[str, Callable[[torch.Tensor, torch.Generator, torch.dtype], torch
     "constant": _constant,
     "special": _special,
     "structured": _structured,
+    "blocks": _blocks,
+    "clustered": _clustered,
+    "signed": _signed,
     "integers": _integers,
 }

@@ -20,7 +20,7 @@ from agent.devices.cpu import cores
 from agent.errors import ForgeError, WorkerError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 START_SECONDS = 60.0
 # How a runner ends that is killed from outside, by a person or for memory.
@@ -36,6 +36,12 @@ ALLOCATOR = {
 _PASSED_ON = ("PATH", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV")
 
 
+_GPU_PASSED_ON = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "CUDA_HOME", "CUDA_PATH",
+                  "NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES")  # fmt: skip
+# Nothing that a driver compiles is kept for later.
+_GPU_SETTINGS = {"CUDA_CACHE_DISABLE": "1", "CUDA_MODULE_LOADING": "LAZY"}
+
+
 def sweep_scratch() -> None:
     """Remove the scratch folders of judges that were killed before they could."""
     for folder in Path(tempfile.gettempdir()).glob(f"{_SCRATCH}*-*"):
@@ -44,12 +50,14 @@ def sweep_scratch() -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def runner_environment(scratch: str) -> dict[str, str]:
+def runner_environment(scratch: str, device: str = "cpu") -> dict[str, str]:
     """The whole environment of a runner: an allow-list, our own settings, nothing of the user's."""
-    env = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+    names = _PASSED_ON if device == "cpu" else (*_PASSED_ON, *_GPU_PASSED_ON)
+    env = {name: os.environ[name] for name in names if name in os.environ}
     return {
         **env,
         **ALLOCATOR,
+        **({} if device == "cpu" else _GPU_SETTINGS),
         "HOME": scratch,
         "TMPDIR": scratch,
         "XDG_CACHE_HOME": scratch,
@@ -70,14 +78,24 @@ class Runner:
     """One runner process; it starts at once and is waited for at the first call.
 
     Args:
-        memory: File descriptor of the shared memory, inherited under the same number.
+        fds: File descriptors of the shared memory, inherited under the same numbers.
         read: Files and folders that it may read besides Python's and the system's.
         folders: Folders whose names it may list, for imports from a task's own folder.
         log: Where its standard error goes; None for nowhere.
+        device: ``cpu`` or ``cuda``.
+
+    Attributes:
+        loaded: Targets whose reference it has.
+        mapped: Whether it may have the shared memory mapped.
     """
 
     def __init__(
-        self, memory: int, read: Iterable[str], folders: Iterable[str], log: IO[bytes] | None
+        self,
+        fds: Sequence[int],
+        read: Iterable[str],
+        folders: Iterable[str],
+        log: IO[bytes] | None,
+        device: str = "cpu",
     ) -> None:
         # Removed with the object; the process is gone by then.
         self._scratch = tempfile.TemporaryDirectory(
@@ -85,7 +103,8 @@ class Runner:
         )
         self.read = frozenset(read)
         settings = {
-            "memory": memory,
+            "memory": fds[0] if fds else -1,
+            "device": device,
             "read": sorted(self.read),
             "dirs": sorted(folders),
             "scratch": self._scratch.name,
@@ -93,13 +112,14 @@ class Runner:
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-m", "agent.workers.runner", json.dumps(settings)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log or subprocess.DEVNULL,
-            env=runner_environment(self._scratch.name), cwd=self._scratch.name,
-            pass_fds=(memory,), bufsize=0,
+            env=runner_environment(self._scratch.name, device), cwd=self._scratch.name,
+            pass_fds=tuple(fds), bufsize=0,
         )  # fmt: skip
         self._count = 0
         self._rest = b""
         self._greeted = False
         self.loaded: set[int] = set()
+        self.mapped = False
         self.sandbox: dict[str, Any] = {}
 
     @property

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from agent.task import OutputSpec
 
 _SHOWN = 4
+_STRETCH = 1 << 24
 
 
 def describe(
@@ -33,11 +34,11 @@ def describe(
         )
         return Failure("check", "imprecise", message, evidence)
     flat = value.reshape(-1)
-    places = found.bad.nonzero()[:, 0]
-    shown = places[:_SHOWN].tolist()
+    bad = int(found.bad.sum())
+    shown = _first(found.bad, _SHOWN)
     right = expected.exact if isinstance(expected, FloatAnswer) else expected.answers[0]
     evidence |= {
-        "bad": len(places),
+        "bad": bad,
         "total": flat.numel(),
         "first": index_of(shown[0], out.shape),
         "expected": [_number(right[at]) for at in shown],
@@ -47,11 +48,22 @@ def describe(
     if isinstance(expected, FloatAnswer):
         evidence["allowed"] = [float(expected.allowed[at]) for at in shown]
     message = (
-        f"{out.name} is wrong in {len(places)} of {flat.numel()} elements ({case.family} inputs; "
+        f"{out.name} is wrong in {bad} of {flat.numel()} elements ({case.family} inputs; "
         f"{evidence['pattern']}): at {evidence['first']} got {evidence['got'][0]}, "
         f"expected {evidence['expected'][0]}"
     )
     return Failure("check", "wrong-answer", message, evidence)
+
+
+def _first(bad: torch.Tensor, count: int) -> list[int]:
+    """Where the first elements of a mask are set, without a list of all of them."""
+    found: list[int] = []
+    for start in range(0, bad.numel(), _STRETCH):
+        places = bad[start : start + _STRETCH].nonzero()[: count - len(found), 0]
+        found += [start + at for at in places.tolist()]
+        if len(found) == count:
+            break
+    return found
 
 
 def index_of(flat: int, shape: tuple[int, ...]) -> list[int]:
@@ -72,16 +84,15 @@ def _number(value: torch.Tensor) -> float | int | str:
 
 def _pattern(bad: torch.Tensor, flat: torch.Tensor, right: torch.Tensor, out: OutputSpec) -> str:
     """One phrase for where the wrong elements are; the first that fits."""
-    wrong = flat[bad]
     if flat.is_floating_point():
-        if bool((bits(wrong) == UNWRITTEN[wrong.element_size()]).all()):
+        if _all(bits(flat) == UNWRITTEN[flat.element_size()], bad):
             return "never written" if bool(bad.all()) else "some elements never written"
-        nan = wrong.isnan()
-        if bool(nan.all()):
+        nan = flat.isnan()
+        if _all(nan, bad):
             return "NaN where a number is expected"
-        if bool((right[bad].isnan() & ~nan).all()):
+        if _all(right.isnan() & ~nan, bad):
             return "a number where NaN is expected"
-        if bool((wrong == 0).all()):
+        if _all(flat == 0, bad):
             return "zero"
     if bool(bad.all()):
         return "everywhere"
@@ -97,3 +108,8 @@ def _pattern(bad: torch.Tensor, flat: torch.Tensor, right: torch.Tensor, out: Ou
         first = int(touched.nonzero()[0, 0])
         return f"whole rows: {int(touched.sum())} of {len(touched)}, the first {first}"
     return "scattered"
+
+
+def _all(found: torch.Tensor, bad: torch.Tensor) -> bool:
+    """Whether something is found at all the wrong elements."""
+    return not bool((bad & ~found).any())

@@ -108,7 +108,12 @@ def plan(reads: int, writes: int) -> dict[str, Any]:
     """The bound plan that moves so many bytes (whole vectors of 64)."""
     numbers = [{"type": "int64", "value": reads // 64}, {"type": "int64", "value": writes // 64}]
     args = [{"tensor": "in"}, {"tensor": "out"}, *numbers]
-    return {"scratch": [], "launches": [{"kernel": "stream", "args": args}]}
+    return {
+        "scratch": [],
+        "tensormaps": [],
+        "steps": [{"kernel": "stream", "args": args}],
+        "neighbours": [],
+    }
 
 
 def product_dtype(spec: TargetSpec) -> str:

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 # Raised whenever a verdict could come out differently; old verdicts then say so.
-JUDGE_VERSION = 2
+JUDGE_VERSION = 3
 
 Rung = Literal["read", "build", "check", "measure", "confirm"]
 
@@ -63,18 +63,24 @@ class Checked:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Times against eager, in nanoseconds of call time.
+    """Times against eager, in nanoseconds.
 
     Attributes:
-        ns, eager_ns: Medians per call.
+        ns, eager_ns: Medians per call: device time on a GPU, call time on the CPU.
         ratio, low, high: Speedup over eager and its 95 % interval.
         samples: Pairs of eager's and the variant's time, next to each other.
         inner: Calls in one sample.
         verdict: FASTER, SLOWER, SAME or UNSURE; empty after a failure.
         others: Share of all cores that other processes used meanwhile.
-        machine: What the times depend on: processor, cores, toolchain.
         allocator: Under which setting both sides ran.
+        machine: What the times depend on: processor or GPU, driver, toolchain.
         failure: None when the times stand.
+        timing: ``device`` or ``call``: what ns, eager_ns and the ratio are.
+        how: ``call``, ``device`` (graph replay), or ``events`` where a capture was impossible.
+        call_ns, eager_call_ns: What the caller waits per call, host work included.
+        call_ratio: Speedup of the call.
+        steps: Device time in ns of each step of a program that has several, by name.
+        conditions: Clocks, heat, throttling and other users of the GPU; empty on the CPU.
     """
 
     ns: int
@@ -90,16 +96,43 @@ class Measured:
     machine: str
     seconds: float
     failure: Failure | None
+    timing: str = "call"
+    how: str = "call"
+    call_ns: int | None = None
+    eager_call_ns: int | None = None
+    call_ratio: float = 0.0
+    steps: tuple[tuple[str, int], ...] = ()
+    conditions: dict[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         return _json({**asdict(self), "judge": JUDGE_VERSION})
 
 
 @dataclass(frozen=True, slots=True)
+class Timed:
+    """What advice is given on.
+
+    Attributes:
+        detail: ``Built.detail``.
+        ns, sol_ns: Device time of the program and of SOL.
+        steps: As in :class:`Measured`.
+    """
+
+    detail: dict[str, Any]
+    ns: int
+    sol_ns: int
+    steps: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Calibration:
-    """What a target costs here, in nanoseconds: eager, SOL, and the floor under everything."""
+    """What a target costs here, in nanoseconds: eager, SOL, and the floor under everything.
+
+    ``eager_ns`` is the primary time (device time on a GPU), ``eager_call_ns`` the call's.
+    """
 
     eager_ns: int
+    eager_call_ns: int | None
     sol_ns: int
     floor_ns: int
     detail: dict[str, Any]

@@ -46,6 +46,7 @@ class Progress:
         since_gain: Nodes ended since the best improved by 1 % or more.
         best_low: Lower bound of the best speedup against eager; 0 before the first.
         best_ratio: The best node's speedup against eager.
+        baseline, baseline_name: The fastest baseline and its speedup against eager, at least 1.
     """
 
     eager_ns: int
@@ -55,11 +56,21 @@ class Progress:
     since_gain: int = 0
     best_low: float = 0.0
     best_ratio: float = 0.0
+    baseline: float = 1.0
+    baseline_name: str = "eager"
 
     def ended_with(self, low: float | None, ratio: float | None) -> None:
         """Count a node that ended, with its speedup and its lower bound if it has them."""
         self.ended += 1
         self.since_gain += 1
+        self.found(low, ratio)
+
+    def begin_again(self) -> None:
+        """What was found so far counts no more; how much was tried does."""
+        self.since_gain, self.best_low, self.best_ratio = 0, 0.0, 0.0
+
+    def found(self, low: float | None, ratio: float | None) -> None:
+        """Take a speedup and its lower bound up, of a node that was counted before."""
         if low is not None and ratio is not None and low > self.best_low:
             if low > self.best_low * GAIN:
                 self.since_gain = 0
@@ -83,14 +94,15 @@ class Progress:
         """How much faster than the best so far SOL is; 1.0 is none."""
         if self.sol_speedup is None:
             return 2.0
-        return max(self.sol_speedup / max(self.best_low, 1.0), 1.0)
+        return max(self.sol_speedup / max(self.best_low, self.baseline), 1.0)
 
 
 def hopeless(progress: Progress) -> tuple[str, str] | None:
-    """Why a target is not worth a single program: eager itself is within 5 % of SOL."""
-    speedup = progress.sol_speedup
-    if speedup is not None and speedup < 1 / NEAR_SOL:
-        return "near-sol", f"eager already runs at {1 / speedup:.0%} of the speed of light"
+    """Why a target is not worth a single program: its fastest baseline is within 5 % of SOL."""
+    fraction = progress.sol_fraction(progress.baseline)
+    if fraction is not None and fraction > NEAR_SOL:
+        name = progress.baseline_name
+        return "near-sol", f"{name} already runs at {fraction:.0%} of the speed of light"
     return None
 
 

@@ -103,15 +103,20 @@ class Tree:
 
     def score(self, node: int, reward: float) -> None:
         """The node is done with a reward: max-biased backup, one visit for each ancestor."""
-        stat = self[node]
-        stat.state, stat.reward = "scored", reward
-        self._visit(node)
+        self._end(node, "scored", reward, "")
 
     def fail(self, node: int, rung: str) -> None:
         """The node is done and failed: a visit without a reward (never minus infinity)."""
+        self._end(node, "failed", None, rung)
+
+    def _end(self, node: int, state: str, reward: float | None, rung: str) -> None:
         stat = self[node]
-        stat.state, stat.rung = "failed", rung
-        self._visit(node)
+        first = stat.state == "live"  # a node that is judged again is no second visit
+        stat.state, stat.reward, stat.rung = state, reward, rung
+        if first:
+            self._visit(node)
+        else:
+            self._back_up(node)
 
     def drop(self, node: int) -> None:
         """The node's work was given up; it counts for nothing."""

@@ -20,14 +20,15 @@ class Tuner:
 
     Args:
         tune: Tunables with their values, the default first.
-        allowance: How many variants may be tried in all.
+        allowance: How many variants may be tried besides the default.
     """
 
     def __init__(self, tune: Mapping[str, tuple[int, ...]], allowance: int) -> None:
         self._tune = dict(tune)
         self._left = allowance
-        self._times: dict[tuple[int, ...], int | None] = {}
         self._center = {name: values[0] for name, values in tune.items()}
+        # The default needs no proposal; a first batch may be built before its time is known.
+        self._times: dict[tuple[int, ...], int | None] = {self._key(self._center): None}
         self._queue = list(tune)
         self._moved = False
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 from typing import Any
 
 from agent.errors import ForgeError
-from agent.reference import load
+from agent.reference import Reference, load
 from agent.task import TaskSource
 from agent.workers.serve import serve
 from agent.writers.drafter import Drafter, Schedule
+
+CPU_ONLY = "the drafter writes C++ for the CPU only so far"
 
 _drafters: dict[int, Drafter | ForgeError] = {}
 
@@ -20,13 +22,19 @@ _drafters: dict[int, Drafter | ForgeError] = {}
 def load_target(args: dict[str, Any]) -> dict[str, Any]:
     """Load a task's reference. The answer has the spec, and why it cannot be drafted if so."""
     reference = load(TaskSource.from_json(args["task"]))
-    try:
-        _drafters[args["target"]] = Drafter(reference)
-        refusal = None
-    except ForgeError as error:
-        _drafters[args["target"]] = error
-        refusal = error.message
+    drafter = _drafters[args["target"]] = _drafter(reference)
+    refusal = drafter.message if isinstance(drafter, ForgeError) else None
     return {"spec": reference.spec.to_json(), "refusal": refusal}
+
+
+def _drafter(reference: Reference) -> Drafter | ForgeError:
+    """The drafter for this reference, or why there is none."""
+    if reference.spec.device != "cpu":
+        return ForgeError(CPU_ONLY, "let a model or a person write this one", code="cannot-draft")
+    try:
+        return Drafter(reference)
+    except ForgeError as error:
+        return error
 
 
 def propose(args: dict[str, Any]) -> dict[str, Any]:

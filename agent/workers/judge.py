@@ -1,5 +1,7 @@
-"""The worker that judges programs: verbs ``load``, ``calibrate``, ``check``, ``screen``,
-``measure``, ``identity``. A program that fails is an answer with ``failure``, not an error.
+"""The worker that judges programs, on the device of the first task that it is given.
+
+Verbs ``load``, ``calibrate``, ``check``, ``screen``, ``measure``, ``identity``, ``sanitize``,
+``advise``. A program that fails is an answer with ``failure``, not an error.
 """
 
 from __future__ import annotations
@@ -8,21 +10,23 @@ import os
 from typing import Any
 
 from agent.judge.judge import Judge
+from agent.judge.verdict import Timed
 from agent.task import TaskSource
 from agent.workers.serve import serve
 
 _judge: Judge | None = None
 
 
-def _the_judge() -> Judge:
+def _the_judge(device: str = "") -> Judge:
     global _judge
     if _judge is None:
-        _judge = Judge(log=os.fdopen(os.dup(2), "wb"))
+        _judge = Judge(device or "cpu", log=os.fdopen(os.dup(2), "wb"))
     return _judge
 
 
 def load(args: dict[str, Any]) -> dict[str, Any]:
-    spec = _the_judge().load(args["target"], TaskSource.from_json(args["task"]), args["seed"])
+    task = TaskSource.from_json(args["task"])
+    spec = _the_judge(task.device).load(args["target"], task, args["seed"])
     return {"spec": spec.to_json()}
 
 
@@ -49,6 +53,22 @@ def identity(args: dict[str, Any]) -> dict[str, Any]:
     return _the_judge().identity(args["target"]).to_json()
 
 
+def sanitize(args: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = dict(
+        _the_judge().sanitize(args["target"], args["library"], args["bound"])
+    )
+    return found
+
+
+def advise(args: dict[str, Any]) -> dict[str, Any]:
+    steps = tuple((name, ns) for name, ns in args["steps"])
+    timed = Timed(args["detail"], args["ns"], args["sol_ns"], steps)
+    found = _the_judge().advise(
+        args["target"], args["library"], args["bound"], timed, counters=args["counters"]
+    )
+    return {"findings": found}
+
+
 if __name__ == "__main__":
     serve({
         "load": load,
@@ -57,4 +77,6 @@ if __name__ == "__main__":
         "screen": screen,
         "measure": measure,
         "identity": identity,
+        "sanitize": sanitize,
+        "advise": advise,
     })  # fmt: skip

@@ -2,18 +2,18 @@
 
 Its parent, the judge, lays the memory out, writes the arguments into it, asks for a call and
 reads the results from it. Started as ``python -P -m agent.workers.runner SETTINGS``, with
-settings as JSON: ``memory`` (an inherited file descriptor), ``read``, ``dirs`` and ``scratch``
-for the sandbox, which is entered before torch is imported and so before any thread exists.
+settings as JSON: ``device``, ``memory`` (an inherited file descriptor, on the CPU), ``read``,
+``dirs`` and ``scratch`` for the sandbox, which is entered before torch is imported and so before
+any thread exists.
 
 Verbs: ``hello``; ``load`` a task, for eager's times; ``run`` one call on shared memory; ``fill``
 copies of the arguments for timing; ``time`` sides against each other; ``products`` for the rate
-of torch's own matrix product.
+of torch's own matrix product; ``unmap`` the shared memory.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import sys
 from typing import Any
 
@@ -21,56 +21,47 @@ if __name__ == "__main__":
     from agent.workers import sandbox
 
     _settings = json.loads(sys.argv[1])
-    _obtained = sandbox.enter(_settings["read"], [_settings["scratch"]], dirs=_settings["dirs"])
+    _obtained = sandbox.enter(
+        _settings["read"], [_settings["scratch"]], dirs=_settings["dirs"],
+        gpu=_settings["device"] != "cpu",
+    )  # fmt: skip
 else:
-    _settings, _obtained = {"memory": -1}, {}
+    _settings, _obtained = {"memory": -1, "device": "cpu"}, {}
 
 import torch
 
 from agent.errors import WorkerError
-from agent.judge.arena import Memory, Slot
-from agent.judge.launch import Library, load_openmp
+from agent.judge.arena import Slot
 from agent.judge.process import KILLED
-from agent.judge.stopwatch import Bench, product_rate
+from agent.judge.stopwatch import product_rate
 from agent.reference import Reference, load
 from agent.task import TaskSource
 from agent.workers.serve import serve
 
+if _settings["device"] == "cpu":
+    from agent.judge.cpu_side import CpuSide as Side
+else:
+    from agent.judge.gpu_side import GpuSide as Side  # type: ignore[assignment]
+
+
+# No side is to pay for what nobody here needs.
+torch.set_grad_enabled(False)
+
 
 class _State:
-    """What this process holds: one mapping, and by key the references, libraries and copies."""
+    """What this process holds: its side of the shared memory, references, copies."""
 
     def __init__(self) -> None:
-        self.memory: Memory | None = None
-        self.size = 0
+        self.side = Side(_settings["memory"])
         self.references: dict[int, Reference] = {}
-        self.libraries: dict[str, Library] = {}
-        self.bench: Bench | None = None
-        self.openmp = ""
-
-    def mapped(self, size: int) -> Memory:
-        if self.memory is None or size != self.size:
-            self.memory, self.size = Memory(_settings["memory"], size), size
-        return self.memory
-
-    def library(self, path: str) -> Library:
-        if path not in self.libraries:
-            self.libraries[path] = Library(path)
-        return self.libraries[path]
+        self.bench: Any = None
 
 
 _state = _State()
 
 
 def hello(_: dict[str, Any]) -> dict[str, Any]:
-    _state.openmp = load_openmp()
-    # The pool exists from here on, and a first use's costs are behind us.
-    torch.ones(1 << 20).sum()
-    return {
-        **_obtained,
-        "openmp": os.path.basename(_state.openmp),
-        "threads": torch.get_num_threads(),
-    }
+    return {**_obtained, **_state.side.warm_up()}
 
 
 def load_task(args: dict[str, Any]) -> dict[str, Any]:
@@ -79,65 +70,78 @@ def load_task(args: dict[str, Any]) -> dict[str, Any]:
 
 
 def run(args: dict[str, Any]) -> dict[str, Any]:
-    """One call: ``{size, slots, library, launches}``; pointers go to the named slots."""
-    memory = _state.mapped(args["size"])
-    addresses = {item["name"]: memory.address(Slot.from_json(item)) for item in args["slots"]}
-    launch = _state.library(args["library"]).bind(args["launches"])
-    launch.point(addresses)
-    launch()
+    """One call: ``{memory, slots, outputs, library, bound}``; pointers go to the named slots."""
+    memory = _state.side.mapped(args["memory"])
+    tensors = {item["name"]: memory.tensor(Slot.from_json(item)) for item in args["slots"]}
+    with _state.side.faults("the program"):
+        _state.side.run(args["library"], args["bound"], tensors, args["outputs"])
+    return {}
+
+
+def unmap(_: dict[str, Any]) -> dict[str, Any]:
+    _state.side.unmap()
     return {}
 
 
 def fill(args: dict[str, Any]) -> dict[str, Any]:
     """Copy cases from shared memory to ``copies`` sets of ordinary tensors, by turns.
 
-    ``{size, cases: [[slot, ..], ..], copies, fresh}``; without ``fresh`` the tensors stay and
-    only their values change.
+    ``{memory, cases: [[slot, ..], ..], copies, mutated, fresh}``; without ``fresh`` the tensors
+    stay and only their values change.
     """
-    memory = _state.mapped(args["size"])
+    memory = _state.side.mapped(args["memory"])
     cases = [[memory.tensor(Slot.from_json(item)) for item in case] for case in args["cases"]]
-    if args["fresh"] or _state.bench is None:
-        _state.bench = Bench(cases, args["copies"])
-    else:
-        _state.bench.refill(cases)
+    with _state.side.faults("copying arguments"):
+        if args["fresh"] or _state.bench is None:
+            _state.bench = None  # the old one's memory goes first
+            _state.bench = _state.side.bench(cases, args["copies"], args["mutated"])
+        else:
+            _state.bench.refill(cases)
     return {}
 
 
 def measure(args: dict[str, Any]) -> dict[str, Any]:
     """Time two sides, each ``{"eager": target}`` or a library with its plan.
 
-    ``{sides: [side, side], outputs, budget_ms, least, keep?, probe?}``; ``keep`` names the slots
-    that the last timed call's results of the second side are copied to; ``probe`` has ``args`` for
-    one more call of it, which are replaced by those that were timed, and where ``results`` go.
+    ``{memory, sides: [side, side], outputs, budget_ms, least, calls?, keep?, probe?}``; ``calls``
+    asks for call times too, in so many ms; ``keep`` names the slots that the last timed call's
+    results of the second side are copied to; ``probe`` has ``args`` for one more call of it, which
+    are replaced by those that were timed, and where ``results`` go.
     """
     if _state.bench is None:
         # This process is new: the one that was given the arguments has been killed.
         raise WorkerError(KILLED, code="crashed")
-    bench = _state.bench
-    calls = [_side(side, args["outputs"]) for side in args["sides"]]
-    result, last, copy = bench.compare(calls, args["budget_ms"] / 1e3, args["least"])
-    if args.get("keep"):
-        memory = _state.mapped(args["size"])
-        for item, value in zip(args["keep"], last, strict=True):
-            memory.tensor(Slot.from_json(item)).copy_(value)
-        if probe := args["probe"]:
-            given, places = (
-                [memory.tensor(Slot.from_json(item)) for item in probe[name]]
-                for name in ("args", "results")
-            )
-            bench.probe(calls[1], given, places)
+    bench, side = _state.bench, _state.side
+    with side.faults("the program, while it was timed"):
+        calls = [_call(item, args["outputs"]) for item in args["sides"]]
+        result, last, copy = bench.compare(calls, args["budget_ms"] / 1e3, args["least"])
+        if args.get("keep"):
+            memory = side.mapped(args["memory"])
+            for item, value in zip(args["keep"], last, strict=True):
+                memory.tensor(Slot.from_json(item)).copy_(value)
+            if probe := args["probe"]:
+                given, places = (
+                    [memory.tensor(Slot.from_json(item)) for item in probe[name]]
+                    for name in ("args", "results")
+                )
+                bench.probe(calls[1], given, places)
+        result |= {"call_samples": [], "steps": []}
+        if args.get("calls"):
+            result["call_samples"] = bench.call_times(calls, args["calls"] / 1e3)
+            if "library" in args["sides"][1]:
+                result["steps"] = bench.step_times(calls[1])
+        side.settle()
     return {**result, "copy": copy}
 
 
-def _side(side: dict[str, Any], outputs: list[dict[str, Any]]) -> Any:
+def _call(side: dict[str, Any], outputs: list[dict[str, Any]]) -> Any:
     if "eager" in side:
         return _state.references[side["eager"]].function
-    library = _state.library(side["library"])
-    return library.caller(side["names"], outputs, side["bound"])
+    return _state.side.caller(side["library"], side["names"], outputs, side["bound"])
 
 
 def products(args: dict[str, Any]) -> dict[str, Any]:
-    return {"flops_per_s": product_rate(args["dtype"], args["size"])}
+    return {"flops_per_s": product_rate(args["dtype"], args["size"], _settings["device"])}
 
 
 if __name__ == "__main__":
@@ -145,6 +149,7 @@ if __name__ == "__main__":
         "hello": hello,
         "load": load_task,
         "run": run,
+        "unmap": unmap,
         "fill": fill,
         "time": measure,
         "products": products,

@@ -10,7 +10,8 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from agent.errors import TaskError, WorkerError
+from agent import baselines
+from agent.errors import ForgeError, MachineError, TaskError, WorkerError
 from agent.workers.client import Worker
 
 if TYPE_CHECKING:
@@ -21,9 +22,15 @@ if TYPE_CHECKING:
     from agent.task import TaskSource
 
 LOAD_S, CALIBRATE_S, WRITE_S, BUILD_S, CHECK_S, MEASURE_S = 120.0, 180.0, 60.0, 90.0, 120.0, 120.0
+SANITIZE_S = 300.0
+# It limits its own compiling; what is more than that and a measurement is a hang.
+BASELINE_S = baselines.COMPILE_SECONDS + MEASURE_S
+SCREEN_MS, MEASURE_MS = 120, 900
+MOST_BUILDERS = 8
 _PASSED_ON = (
     "PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TMPDIR", "CXX", "PYTHONPATH",
-    "VIRTUAL_ENV", "LD_LIBRARY_PATH", "OMP_NUM_THREADS", "TZ",
+    "VIRTUAL_ENV", "LD_LIBRARY_PATH", "OMP_NUM_THREADS", "TZ", "CUDA_VISIBLE_DEVICES",
+    "CUDA_DEVICE_ORDER", "CUDA_HOME", "CUDA_PATH", "FORGE_CUTLASS",
 )  # fmt: skip
 
 
@@ -57,6 +64,18 @@ class Workshop(Protocol):
     async def screen(self, target: int, library: str, bound: Bound) -> dict[str, Any]: ...
     async def measure(self, target: int, library: str, bound: Bound) -> dict[str, Any]: ...
     async def confirm(self, target: int, library: str, bound: Bound) -> dict[str, Any]: ...
+    async def baseline(self, target: int, name: str) -> dict[str, Any]:
+        """What ``BaselineMeasured`` tells of a compiled form; ``{"error": why}`` without one."""
+        ...
+
+    async def against(self, target: int, name: str, library: str, bound: Bound) -> dict[str, Any]:
+        """A baseline's time over a program's: ratio, low, high; or ``{"error"}``. CUDA only."""
+        ...
+
+    async def sanitize(self, target: int, library: str, bound: Bound) -> dict[str, str]:
+        """What each tool says of a program: ``clean``, ``skipped: why``, or its first complaint."""
+        ...
+
     async def close(self) -> None: ...
 
 
@@ -83,15 +102,28 @@ class LocalWorkshop:
     """This machine's workers: one author, builders, one judge for the device, one to confirm.
 
     A worker that died comes back empty; ``_with_target`` loads a target again where it is missing.
+
+    Args:
+        folder: The data folder: the machine's records and built libraries.
+        log: Where the workers' standard errors go.
+        device: ``"cpu"`` or ``"cuda"``; which GPU, ``CUDA_VISIBLE_DEVICES`` says.
+        cores: There are as many builders, up to a limit.
+        seed: What decides the inputs; 0 has one thrown.
+        arch: The GPU's architecture, so that builders need not ask for it; "" if they must.
     """
 
-    def __init__(self, folder: Path, log: Path, cores: int, seed: int) -> None:
+    def __init__(
+        self, folder: Path, log: Path, device: str, cores: int, seed: int, arch: str = ""
+    ) -> None:
         env = worker_environment()
+        count = max(1, min(cores, MOST_BUILDERS))
         self._author = Worker("agent.workers.author", log, env)
-        self._builders = [Worker("agent.workers.builder", log, env) for _ in range(cores)]
+        self._builders = [Worker("agent.workers.builder", log, env) for _ in range(count)]
         self._judge = Worker("agent.workers.judge", log, env)
         self._confirmer = Worker("agent.workers.judge", log, env)
         self._folder = folder
+        self._log = log
+        self._device = {"device": device, "arch": arch}
         self._seed = seed
         self._tasks: dict[int, dict[str, Any]] = {}
         self._loaded: set[tuple[int, int, int]] = set()
@@ -154,6 +186,7 @@ class LocalWorkshop:
             "values": values,
             "kernels": program.kernels(),
             "cache": str(self._folder / "builds"),
+            **self._device,
         }
         return await _again(lambda: worker.call("build", args, BUILD_S))
 
@@ -162,11 +195,11 @@ class LocalWorkshop:
         return await self._with_target(self._judge, target, "check", args, CHECK_S)
 
     async def screen(self, target: int, library: str, bound: Bound) -> dict[str, Any]:
-        args = {"library": library, "bound": bound.to_json(), "budget_ms": 120}
+        args = {"library": library, "bound": bound.to_json(), "budget_ms": SCREEN_MS}
         return await self._with_target(self._judge, target, "screen", args, MEASURE_S)
 
     async def measure(self, target: int, library: str, bound: Bound) -> dict[str, Any]:
-        args = {"library": library, "bound": bound.to_json(), "budget_ms": 900}
+        args = {"library": library, "bound": bound.to_json(), "budget_ms": MEASURE_MS}
         return await self._with_target(self._judge, target, "measure", args, MEASURE_S)
 
     async def confirm(self, target: int, library: str, bound: Bound) -> dict[str, Any]:
@@ -176,8 +209,39 @@ class LocalWorkshop:
         checked = await self._with_target(self._confirmer, target, "check", args, CHECK_S)
         if checked.get("failure"):
             return checked
-        args["budget_ms"] = 900
+        args["budget_ms"] = MEASURE_MS
         return await self._with_target(self._confirmer, target, "measure", args, MEASURE_S)
+
+    async def baseline(self, target: int, name: str) -> dict[str, Any]:
+        args = {"name": name, "budget_ms": MEASURE_MS}
+        return await self._compiled(target, "baseline", args)
+
+    async def against(self, target: int, name: str, library: str, bound: Bound) -> dict[str, Any]:
+        args = {"name": name, "library": library, "bound": bound.to_json(),
+                "budget_ms": MEASURE_MS}  # fmt: skip
+        return await self._compiled(target, "against", args)
+
+    async def _compiled(self, target: int, verb: str, args: dict[str, Any]) -> dict[str, Any]:
+        """Ask a fresh worker that compiles references, and end it; its faults are answers."""
+        worker = Worker(baselines.MODULE, self._log, baselines.environment(self._folder))
+        machine = str(self._folder / "machine.db")
+        try:
+            load = {"target": target, "task": self._tasks[target]}
+            await worker.call("load", load, LOAD_S)
+            return await worker.call(
+                verb, {"target": target, "machine": machine, **args}, BASELINE_S
+            )
+        except MachineError:
+            raise
+        except ForgeError as error:
+            return {"error": error.message}
+        finally:
+            await worker.kill()
+
+    async def sanitize(self, target: int, library: str, bound: Bound) -> dict[str, str]:
+        args = {"library": library, "bound": bound.to_json()}
+        said = await self._with_target(self._confirmer, target, "sanitize", args, SANITIZE_S)
+        return {str(tool): str(text) for tool, text in said.items()}
 
     async def close(self) -> None:
         for worker in [self._author, *self._builders, self._judge, self._confirmer]:

@@ -113,7 +113,9 @@ def help_lines(cells: int, ascii_only: bool, read_only: bool) -> list[Line]:
 def _notes(cells: int) -> list[Line]:
     text = (
         "The search runs in a process of its own: leaving, or losing this terminal, does not touch "
-        "it. Speedup is against eager PyTorch; SOL is the speed of light, what moving the same "
-        "bytes takes at best. To select text with the mouse hold shift."
+        "it. Speedup is against eager PyTorch, gain against the fastest of eager and "
+        "torch.compile. Device time is what a GPU works, call time what a caller waits. SOL is the "
+        "speed of light, what moving the same bytes takes at best. To select text with the mouse "
+        "hold shift."
     )
     return [((line, "muted"),) for line in wrap(text, cells)]

@@ -12,7 +12,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Container, Vertical
 from textual.message import Message
 
-from forge_tui import bars, code, detail, pages, tree
+from forge_tui import bars, checks, code, detail, evidence, pages, tree
 from forge_tui.feed import Feed
 from forge_tui.keys import KEYS
 from forge_tui.screens.dialogs import Help
@@ -73,6 +73,7 @@ class WatchScreen(SteerScreen):
     def compose(self) -> ComposeResult:
         with Vertical(id="watch"):
             yield Bar(lambda c, h, g: [bars.status(self, c, g)], id="status")
+            yield Bar(lambda c, h, g: bars.why(self, c, g), id="why")
             with Container(id="body"):
                 with Vertical(id="left"):
                     yield Bar(lambda c, h, g: [bars.tree_head(self, c, g)], id="tree-head")
@@ -119,7 +120,16 @@ class WatchScreen(SteerScreen):
         self._held.update(node.id for node in update.nodes)
         if not self.frozen:
             self._show_news()
+        self._show_why()
         self._sync("#status", "#event", "#events", "#budget", "#keys")
+
+    def _show_why(self) -> None:
+        """A failed search says why above the tree, for as long as it stays failed."""
+        bar = self.query_one("#why", Bar)
+        lines = len(bars.why(self, self.size.width, self.app.glyphs)) if self.model.why else 0
+        bar.display = bool(lines)
+        bar.styles.height = lines
+        bar.sync()
 
     def _show_news(self) -> None:
         held, self._held = sorted(self._held), set()
@@ -188,7 +198,9 @@ class WatchScreen(SteerScreen):
                 best = self.model.best_node(-key)
                 text = "a target has programs, none of its own: "
                 text += f"b goes to the best, #{best.id}" if best else "it has none yet"
-            self.node_pane.show((key, self.tab), lambda cells: detail.wrapped(text, "muted", cells))
+            self.node_pane.show(
+                (key, self.tab), lambda cells: evidence.wrapped(text, "muted", cells)
+            )
         elif tree.is_group(key):
             rows = [self.tree_view.shown.nodes[n] for n in self.tree_view.shown.members(key)]
             make = lambda cells: pages.group_summary(rows, cells, self.app.glyphs)  # noqa: E731
@@ -205,6 +217,8 @@ class WatchScreen(SteerScreen):
             return lambda cells: code.folded(lines, cells)
         if self.tab == "log":
             return lambda cells: code.folded(code.log(found), cells)
+        if self.tab == "checks":
+            return lambda cells: checks.checks(found, cells, self.app.glyphs)
         return lambda cells: detail.summary(found, self.model, cells, self.app.glyphs)
 
     # -- actions: look -----------------------------------------------------------------------------

@@ -37,7 +37,7 @@ class LinesPane(Pane):
         self.sync()
 
     def _made(self) -> list[Line]:
-        cells = self.size.width - 2
+        cells = self.size.width - 3  # the scroll bar with its blank, and a blank before
         if cells != self._made_for:
             self._lines = self._make(cells)
             self._made_for = cells

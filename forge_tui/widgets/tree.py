@@ -157,7 +157,7 @@ class TreeView(Pane):
 
     def row_at(self, index: int, cells: int) -> Row:
         key = self.shown.rows[index]
-        columns = view.Columns.of(cells)
+        columns = view.Columns.of(cells, gpu=self.model.on_gpu, gain=self.model.compared)
         line = view.row(self.model, self.shown, key, columns, self.glyphs, self._now_us)
         if key != self.cursor:
             return "", line

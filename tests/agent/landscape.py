@@ -1,24 +1,26 @@
 """A workshop that does nothing but answer: a synthetic landscape for tests of the engine.
 
 Schedules are numbers; each has a fixed speedup. What is asked is counted, so that a test can say
-that nothing was done twice. ``python -m tests.agent.landscape SESSION`` runs an engine on it.
+that nothing was done twice. ``python -m tests.agent.landscape SESSION PACE [KEY]`` runs an engine.
 """
 
 from __future__ import annotations
 
 import asyncio
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from agent.context import Place
 from agent.engine import Engine
-from agent.errors import BuildError
+from agent.errors import BuildError, WorkerError
 from agent.workers.workshop import Exhausted, Proposal
 from store.reading import SessionReader
 from store.sessions import create
 from store.writing import SessionWriter
 
-SPEC = {
+SPEC: dict[str, Any] = {
     "name": "toy", "device": "cpu",
     "args": [{"name": "x", "kind": "input", "dtype": "float32", "shape": [8], "strides": [1],
               "alignment": 64, "mutated": False}],
@@ -38,10 +40,56 @@ kernel = "f"
 args = ["x", "out"]
 ```
 """
+CUDA_REPLY = """Idea {n}
+```cuda
+extern "C" __global__ void f(const float* x, float* out) {{ out[0] = x[{n}]; }}
+```
+```toml
+[tune]
+UNROLL = [1, 2, 4]
+[[launch]]
+kernel = "f"
+grid = 1
+block = 32
+args = ["x", "out"]
+```
+"""
+LIBRARY_REPLY = """A product
+```{language}
+// x[{n}]
+```
+```toml
+[tune]
+UNROLL = [1, 2, 4]
+[[call]]
+op = "mm"
+args = ["x", "x"]
+to = "out"
+```
+"""
+
+
+def matrix_spec() -> dict[str, Any]:
+    """The spec with matrices, for library steps."""
+    shape = {"shape": [8, 8], "strides": [8, 1]}
+    return {**SPEC, "args": [{**SPEC["args"][0], **shape}],
+            "outputs": [{**SPEC["outputs"][0], **shape}]}  # fmt: skip
+
+
+def programs(*texts: str, target: int = 1) -> list[dict[str, Any]]:
+    """Programs of a person's, as a config holds them."""
+    return [{"target": target, "text": text, "name": f"{n}.md"} for n, text in enumerate(texts)]
 
 
 class Landscape:
-    """Schedule n: every seventh fails to build; speedups rise and fall with n."""
+    """Schedule n: every seventh fails to build; speedups rise and fall with n.
+
+    Attributes:
+        holds: Whether wins hold when they are confirmed.
+        baselines: What a compiled form turns out to be; those that are missing cannot be had.
+        sanitizer: What the tools say; None where there is no such verb.
+        scale: Of every ratio: another machine is another landscape.
+    """
 
     def __init__(self, limit: int = 1000, sol_ns: int = 500_000, pace_s: float = 0.0) -> None:
         self.calls: dict[str, int] = {}
@@ -50,6 +98,14 @@ class Landscape:
         self._sol_ns = sol_ns
         self._pace_s = pace_s
         self.holds = True
+        self.scale = 1.0
+        self.refusal: str | None = None
+        self.spec: dict[str, Any] = SPEC
+        self.baselines: dict[str, dict[str, Any]] = {
+            "compile": {"ratio": 1.2, "low": 1.15, "high": 1.25},
+            "compile-max": {"ratio": 1.25, "low": 1.2, "high": 1.3},
+        }
+        self.sanitizer: dict[str, str] | None = {"memcheck": "clean"}
 
     async def _count(self, verb: str, what: Any = None) -> None:
         self.calls[verb] = self.calls.get(verb, 0) + 1
@@ -58,11 +114,12 @@ class Landscape:
 
     async def load(self, target: int, task: Any) -> dict[str, Any]:
         await self._count("load", target)
-        return {"spec": SPEC, "refusal": None}
+        return {"spec": {**self.spec, "device": task.device}, "refusal": self.refusal}
 
     async def calibrate(self, target: int) -> dict[str, Any]:
         await self._count("calibrate", target)
-        return {"eager_ns": 4_000_000, "sol_ns": self._sol_ns, "floor_ns": 100, "detail": {}}
+        return {"eager_ns": 4_000_000, "sol_ns": self._sol_ns, "floor_ns": 100, "detail": {},
+                "eager_call_ns": 4_100_000}  # fmt: skip
 
     async def propose(self, target: int, ask: dict[str, Any]) -> Proposal | Exhausted:
         await self._count("propose", ask)
@@ -87,10 +144,9 @@ class Landscape:
             )
         return {"library": f"{n}/{values['UNROLL']}", "seconds": 0.1, "cached": False}
 
-    @staticmethod
-    def ratio(library: str) -> float:
+    def ratio(self, library: str) -> float:
         n, unroll = (int(part) for part in library.split("/"))
-        return round(0.5 + (n * 37 % 60) / 20 + unroll / 10, 3)
+        return round((0.5 + (n * 37 % 60) / 20 + unroll / 10) * self.scale, 3)
 
     async def check(self, target: int, library: str, bound: Any) -> dict[str, Any]:
         await self._count("check", library)
@@ -113,6 +169,21 @@ class Landscape:
             return {"failure": {"message": "it does not hold"}}
         return self._verdict(library)
 
+    async def baseline(self, target: int, name: str) -> dict[str, Any]:
+        await self._count("baseline", name)
+        found = self.baselines.get(name, {"error": "it does not compile"})
+        return {"ns": 1_000_000, "call_ns": 1_100_000, "seconds": 1.0, "cached": False, **found}
+
+    async def against(self, target: int, name: str, library: str, bound: Any) -> dict[str, Any]:
+        await self._count("against", name)
+        return {"ratio": 1.5, "low": 1.4, "high": 1.6, "direct": True}
+
+    async def sanitize(self, target: int, library: str, bound: Any) -> dict[str, str]:
+        await self._count("sanitize", library)
+        if self.sanitizer is None:
+            raise WorkerError("this worker has no verb sanitize")
+        return self.sanitizer
+
     def _verdict(self, library: str) -> dict[str, Any]:
         ratio = self.ratio(library)
         outcome = "FASTER" if ratio > 1.03 else "SLOWER"
@@ -131,23 +202,48 @@ def new_session(**config: Any) -> Path:
     return create(str(task), {**defaults, **config})
 
 
-async def engine_on(path: Path, workshop: Landscape) -> tuple[Engine, SessionWriter]:
+PLACES = {
+    "cpu": Place("cpu", "cpp", "a CPU", {"cores": 2, "l2": 2**20}),
+    "cuda": Place(
+        "cuda",
+        "cuda",
+        "GPU-1 | driver 1",
+        {"sms": 4, "l2": 2**20, "warp": 32, "max_threads": 1024, "shared": 2**16, "cluster": 8},
+        "sm_90a",
+    ),
+}
+
+
+async def engine_on(
+    path: Path, workshop: Landscape, place: Place | None = None
+) -> tuple[Engine, SessionWriter]:
     """An engine that has taken the session up and is ready to run."""
     session = SessionWriter(path)
     row = SessionReader(path, session.conn).session()
-    engine = Engine(session, row, workshop, {"cores": 2, "l2": 2**20})
-    await engine.prepare(lambda stage: None)
+    try:
+        engine = Engine(session, row, workshop, place or PLACES[row.config["device"]])
+        await engine.prepare(lambda stage: None)
+    except BaseException:
+        session.close()
+        raise
     return engine, session
 
 
-async def run(path: Path, workshop: Landscape) -> str:
+async def run(path: Path, workshop: Landscape, place: Place | None = None) -> str:
     """Take the session up, search to the end, close."""
-    engine, session = await engine_on(path, workshop)
+    engine, session = await engine_on(path, workshop, place)
     try:
         return await engine.run()
     finally:
         session.close()
 
 
+def main(path: Path, pace_s: float, key: str = "") -> None:
+    """An engine in this process; ``key`` says which machine it believes to be on."""
+    with SessionReader(path) as reader:
+        place = PLACES[reader.session().config["device"]]
+    asyncio.run(run(path, Landscape(pace_s=pace_s), replace(place, key=key or place.key)))
+
+
 if __name__ == "__main__":
-    asyncio.run(run(Path(sys.argv[1]), Landscape(pace_s=float(sys.argv[2]))))
+    main(Path(sys.argv[1]), float(sys.argv[2]), *sys.argv[3:])

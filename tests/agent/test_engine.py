@@ -371,3 +371,30 @@ async def test_limits_measured_on_a_busy_machine_are_measured_again_before_they_
         (target,) = reader.targets()
     assert (target.code, target.sol_ns, len(nodes_of(path))) == ("nodes", 100_000, 5)
     assert kinds(path)["Noted"] == 1
+
+
+async def test_the_first_alternatives_are_built_beside_the_default() -> None:
+    class Slow(Landscape):
+        now = most = 0
+
+        async def build(self, program: Any, values: dict[str, int]) -> dict[str, Any]:
+            Slow.now += 1
+            Slow.most = max(Slow.most, Slow.now)
+            try:
+                return await super().build(program, values)
+            finally:
+                Slow.now -= 1
+
+        async def screen(self, target: int, library: str, bound: Any) -> dict[str, Any]:
+            assert Slow.now == 0  # nothing is built while times are taken
+            return await super().screen(target, library, bound)
+
+    path, workshop = new_session(nodes=4), Slow(pace_s=0.005)
+    await run(path, workshop)
+    assert Slow.most == 3
+    built = [what for verb, what in workshop.log if verb == "build"]
+    assert len(built) - workshop.calls["confirm"] == len(set(built))
+    with SessionReader(path) as reader:
+        # What is built for nothing, the default having failed, leaves no trace.
+        states = {node.state: len(reader.variants(node.id)) for node in reader.nodes()}
+    assert states == {"scored": 3, "failed": 1}

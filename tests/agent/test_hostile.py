@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from agent import usercode
+from agent import settings, usercode
 from agent.errors import TaskError, WorkerError, describe
 from agent.reference import load
 from agent.task import TaskSource
@@ -55,7 +55,7 @@ def source(text: str) -> TaskSource:
     ],
 )  # fmt: skip
 def test_what_a_file_does_to_the_process_is_one_line_with_a_cure(text: str, code: str) -> None:
-    before = usercode._settings()
+    before = settings.snapshot()
     with pytest.raises(TaskError) as caught:
         load(source(text))
     error = caught.value
@@ -63,7 +63,7 @@ def test_what_a_file_does_to_the_process_is_one_line_with_a_cure(text: str, code
     assert error.cure
     assert len(error.message) < 500
     assert error.message.isprintable()
-    assert usercode._settings() == before
+    assert settings.snapshot() == before
 
 
 def test_inputs_that_do_not_end_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,7 +103,7 @@ def test_foreign_errors_are_described_in_one_line() -> None:
 )
 async def test_a_file_that_ends_copies_or_floods_its_process(tmp_path: Path, body: str) -> None:
     log = tmp_path / "log"
-    shop = LocalWorkshop(tmp_path, log, 1, 1)
+    shop = LocalWorkshop(tmp_path, log, "cpu", 1, 1)
     shop._judge = shop._author  # one process is enough here
     try:
         answer = await shop.load(1, source(f"def inputs():\n    {body}\n"

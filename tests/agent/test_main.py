@@ -20,7 +20,8 @@ pytestmark = pytest.mark.usefixtures("home")
 
 
 def session(*tasks: str, **config: Any) -> Path:
-    return create(" ".join(tasks), {"tasks": list(tasks), "device": "cpu", "nodes": 1, **config})
+    defaults = {"tasks": list(tasks), "device": "cpu", "nodes": 1, "baselines": ["eager"]}
+    return create(" ".join(tasks), {**defaults, **config})
 
 
 def start(path: Path, **env: str) -> tuple[int, dict[str, Any]]:
@@ -54,6 +55,14 @@ def test_without_a_compiler_nothing_starts() -> None:
     error = refusal(path, **bare)
     assert "g++" in error["message"] + error["cure"]
     assert inspect(path).state == "new"
+
+
+@pytest.mark.parametrize("device", ["tpu", "cuda:x"])
+def test_a_device_that_there_is_not_is_refused_before_anything_starts(device: str) -> None:
+    path = session("suite:softmax", device=device)
+    error = refusal(path)
+    assert (error["code"], inspect(path).state) == ("device-unknown", "new")
+    assert "cuda:N" in error["cure"]
 
 
 def test_a_session_runs_once_at_a_time() -> None:

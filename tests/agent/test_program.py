@@ -48,8 +48,9 @@ def test_a_whole_reply_becomes_plain_launches() -> None:
     assert program.variants() == [{"UNROLL": 4, "TILE": 16}, {"UNROLL": 8, "TILE": 16}]
     assert program.kernels() == ["f", "g"]
     bound = program.bind(TOY, {"UNROLL": 8, "TILE": 16}, FACTS)
-    assert bound.scratch == ({"name": "partial", "dtype": "float32", "shape": [8, 32]},)
-    assert bound.launches[0]["args"] == [
+    partial = {"name": "partial", "dtype": "float32", "shape": [8, 32], "zero": False}
+    assert bound.scratch == (partial,)
+    assert bound.steps[0]["args"] == [
         {"tensor": "x"},
         {"tensor": "partial"},
         {"type": "int64", "value": 1},
@@ -57,8 +58,13 @@ def test_a_whole_reply_becomes_plain_launches() -> None:
         {"type": "int64", "value": 7},
         {"type": "float64", "value": 0.5},
     ]
-    assert bound.launches[1]["args"][-1] == {"type": "int64", "value": 3}
+    assert bound.steps[1]["args"][-1] == {"type": "int64", "value": 3}
     assert Bound.from_json(bound.to_json()) == bound
+
+
+def test_keys_of_stored_programs_stay() -> None:
+    stored = "03cf85055aae804f2a20dee0793954b9f7e0d3b910da186b434b75341201a4af"
+    assert parse_reply(reply(PLAN), "cpp").key == stored
 
 
 def test_programs_that_differ_in_comments_blanks_and_plan_order_are_the_same() -> None:
@@ -80,6 +86,8 @@ def test_programs_that_differ_in_comments_blanks_and_plan_order_are_the_same() -
         (reply('[[launch]]\nkernel = "f"\nargs = []\n[host]\nrun = 1'), "unknown entries: host"),
         (reply('[[launch]]\nkernel = "f; rm"\nargs = []'), "wants kernel and args"),
         (reply('[[launch]]\nkernel = "f"\nargs = [[1]]'), "neither a name"),
+        (reply('[[launch]]\nkernel = "f"\nargs = []\ngrid = 1'), "grid in a plan for cpp"),
+        (reply('tensormap = []\n[[launch]]\nkernel = "f"\nargs = []'), "unknown entries: tensor"),
         (reply('[tune]\nA = []\n[[launch]]\nkernel = "f"\nargs = []'), "whole numbers"),
         (reply('[tune]\nA = [true]\n[[launch]]\nkernel = "f"\nargs = []'), "whole numbers"),
         (reply('[tune]\nA = [1, 1]\n[[launch]]\nkernel = "f"\nargs = []'), "repeat"),
@@ -89,6 +97,8 @@ def test_programs_that_differ_in_comments_blanks_and_plan_order_are_the_same() -
             reply('[[scratch]]\nname="s"\ndtype="complex64"\nshape=[1]\n[[launch]]\nkernel="f"\nargs=[]'),
             "wants name, dtype, shape",
         ),
+        (reply("[tune]\nA = [" + "9" * 5000 + "]"), "not TOML"),
+        (reply("[tune]\nA = [0x" + "f" * 5000 + "]"), "not TOML"),
         ("x" * 600_000, "longer than"),
     ],
 )  # fmt: skip
@@ -129,7 +139,11 @@ def test_plans_that_do_not_fit_the_target_are_refused(plan: str, words: str) -> 
         program.bind(TOY, {}, FACTS)
 
 
-SCOPE = Scope({"x": ((4, 0), (1, 4))}, {"N": 5, "eps": 0.5}, {"cores": 2})
+SCOPE = Scope(
+    {"x": ((4, 0), (1, 4)), "y": ((4,), None)},
+    {"N": 5, "eps": 0.5},
+    {"cores": 2, "name": "a processor"},
+)
 
 
 @pytest.mark.parametrize(
@@ -140,6 +154,8 @@ SCOPE = Scope({"x": ((4, 0), (1, 4))}, {"N": 5, "eps": 0.5}, {"cores": 2})
         ("ceil_div(7, 2)", 4),
         ("min(N, 3, 9) + max(1, 2)", 5),
         ("min(N)", 5),
+        ("round_up(7, 4) + next_pow2(N) + next_pow2(8) + next_pow2(0)", 25),
+        ("1 / sqrt(x.shape[0])", 0.5),
         ("N if eps > 0.25 and not (N == 4) else 0", 5),
         ("x.numel", 0),
         ("x.shape[-2]", 4),
@@ -158,7 +174,8 @@ def test_expressions(text: str, value: float) -> None:
         "__import__('os')", "x", "x.__class__", "N ** 99999", "1 << 99999", "[1][0]", "'a' * 9",
         "lambda: 1", "N if", "1 // 0", "1 % 0", "x.shape['a']", "x.shape[0.5]", "open('f')",
         "9" * 400, "(" * 400 + "1" + ")" * 400, "N.bit_length()", "device.secret", "min()",
-        "ceil_div(1)", "1e308 * 1e308", "True < x", "1 < 2 < 3", "f'{N}'", "max(*x)", "\0",
+        "ceil_div(1)", "sqrt(-1)", "sqrt(1, 2)", "device.name", "y.stride[0]",
+        "1e308 * 1e308", "True < x", "1 < 2 < 3", "f'{N}'", "max(*x)", "\0",
     ],
 )  # fmt: skip
 def test_everything_else_is_refused(text: str) -> None:

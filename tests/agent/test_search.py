@@ -167,6 +167,15 @@ def test_tuning_stops_at_its_allowance() -> None:
     assert tuner.next_batch() == []
 
 
+def test_the_first_batch_is_known_before_the_default_was_timed() -> None:
+    tuner = Tuner({"A": (1, 2, 4), "B": (8, 16)}, 8)
+    assert tuner.next_batch() == [{"A": 2, "B": 8}, {"A": 4, "B": 8}]
+    assert tuner.ranking() == []
+    tuner.report({"A": 1, "B": 8}, 10)
+    tuner.report({"A": 4, "B": 8}, 5)
+    assert tuner.next_batch() == [{"A": 4, "B": 16}]
+
+
 def test_a_target_closes_for_a_reason() -> None:
     caps = Caps(nodes=5, patience=3)
     progress = Progress(eager_ns=1000, sol_ns=250)
@@ -189,6 +198,25 @@ def test_eager_at_the_speed_of_light_is_not_worth_a_program() -> None:
         "eager already runs at 98% of the speed of light",
     )
     assert hopeless(Progress(1000, None)) is None
+
+
+def test_nor_is_a_compiled_form_at_the_speed_of_light() -> None:
+    progress = Progress(1000, 250, baseline=3.9, baseline_name="compile-max")
+    assert hopeless(progress) == (
+        "near-sol",
+        "compile-max already runs at 98% of the speed of light",
+    )
+    assert progress.headroom == pytest.approx(4 / 3.9)
+
+
+def test_a_node_judged_again_is_no_second_visit() -> None:
+    tree = grown()
+    visits = {node: stat.visits for node, stat in tree.stats.items()}
+    tree.score(2, 0.3)
+    assert (tree[2].value, tree[1].value, tree[ROOT].value) == (0.6, 0.6, 0.6)
+    tree.fail(2, "check")
+    assert (tree[2].reward, tree[2].value, tree[1].value) == (None, 0.6, 0.6)
+    assert {node: stat.visits for node, stat in tree.stats.items()} == visits
 
 
 def test_targets_take_turns_with_drafts_then_headroom_decides() -> None:
@@ -222,3 +250,5 @@ def test_a_figure_from_a_busy_machine_does_not_displace_a_sure_one() -> None:
     assert target.leader() == 1
     target.refused.add(1)
     assert target.leader() == 2
+    target.foreign.add(2)
+    assert target.leader() is None

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -168,9 +169,21 @@ def test_target_spec_survives_json() -> None:
         flops=0,
         source_sha="ab",
     )
+    here = replace(spec, sizes={"rows": 2}, ranges={"rows": (1, 9)})
+    spec = replace(here, neighbours=(replace(here, sizes={"rows": 1}), here))
     again = TargetSpec.from_json(json.loads(json.dumps(spec.to_json(), allow_nan=False)))
     assert again == spec
     assert again.scalars["causal"] is True
+    assert again.neighbours[0].scalars["low"] == float("-inf")
+
+
+def test_target_spec_of_an_older_session() -> None:
+    data = {
+        "name": "t", "device": "cpu", "args": [], "scalars": {"low": "-inf"}, "outputs": [],
+        "read_bytes": 1, "write_bytes": 2, "flops": 3, "source_sha": "ab",
+    }  # fmt: skip
+    spec = TargetSpec.from_json(data)
+    assert (spec.sizes, spec.ranges, spec.neighbours) == ({}, {}, ())
 
 
 def test_no_torch() -> None:

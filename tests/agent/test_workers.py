@@ -9,13 +9,16 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
 from agent.errors import ForgeError, WorkerError
+from agent.program import Bound, parse_reply
 from agent.workers.client import Worker
-from agent.workers.workshop import worker_environment
+from agent.workers.workshop import LocalWorkshop, worker_environment
+from tests.agent.landscape import CUDA_REPLY
 
 ECHO = "tests.agent.echo_worker"
 
@@ -106,6 +109,70 @@ def test_no_key_reaches_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "secret")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
     assert "secret" not in worker_environment().values()
+
+
+def test_what_a_gpu_is_found_by_reaches_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ("CUDA_VISIBLE_DEVICES", "CUDA_HOME", "LD_LIBRARY_PATH", "FORGE_CUTLASS")
+    for name in names:
+        monkeypatch.setenv(name, f"of {name}")
+    found = worker_environment()
+    assert [found[name] for name in names] == [f"of {name}" for name in names]
+
+
+class Told:
+    """A worker that answers at once and remembers what it was asked."""
+
+    def __init__(self, answer: dict[str, Any] | WorkerError) -> None:
+        self.answer = answer
+        self.asked: list[tuple[str, dict[str, Any]]] = []
+        self.generation, self.kills = 1, 0
+
+    async def start(self) -> None:
+        pass
+
+    async def call(self, verb: str, args: dict[str, Any], timeout_s: float) -> dict[str, Any]:
+        self.asked.append((verb, args))
+        if isinstance(self.answer, WorkerError):
+            raise self.answer
+        return self.answer
+
+    async def kill(self) -> int:
+        self.kills += 1
+        return 0
+
+
+def workshop_with(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, told: Told, cores: int) -> Any:
+    monkeypatch.setattr("agent.workers.workshop.Worker", lambda *_: told)
+    return LocalWorkshop(tmp_path, tmp_path / "log", "cuda", cores, 7, "sm_90a")
+
+
+async def test_builds_name_the_device_and_builders_are_at_most_eight(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    told = Told({"library": "x", "seconds": 0.1, "cached": False})
+    workshop = workshop_with(monkeypatch, tmp_path, told, 64)
+    assert len(workshop._builders) == 8
+    await workshop.build(parse_reply(CUDA_REPLY.format(n=1), "cuda"), {"UNROLL": 1})
+    ((verb, args),) = told.asked
+    assert (verb, args["device"], args["arch"]) == ("build", "cuda", "sm_90a")
+    assert args["kernels"] == ["f"]
+
+
+@pytest.mark.parametrize("fault", [None, WorkerError("it died", code="worker-died")])
+async def test_a_compiled_baseline_has_a_process_for_each_use(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, fault: WorkerError | None
+) -> None:
+    told = Told(fault or {"ratio": 2.0})
+    workshop = workshop_with(monkeypatch, tmp_path, told, 1)
+    workshop._tasks[1] = {"name": "toy"}
+    bound = Bound((), (), ())
+    found = [
+        await workshop.baseline(1, "compile"), await workshop.against(1, "compile", "x", bound)
+    ]  # fmt: skip
+    assert found == ([{"error": "it died"}] if fault else [{"ratio": 2.0}]) * 2
+    assert told.kills == 2
+    verbs = [verb for verb, _ in told.asked]
+    assert verbs == ["load"] * 2 if fault else ["load", "baseline", "load", "against"]
 
 
 def test_the_clock_stands_still_while_halted() -> None:

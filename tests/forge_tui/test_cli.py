@@ -14,13 +14,14 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from forge_tui import cli, launch, plain
+from forge_tui import cli, launch, plain, results, steering
 from forge_tui.cli import main
 from store import commands
 from store.lock import engine_alive
 from store.reading import SessionReader
 from store.sessions import paths
 from tests.forge_tui.conftest import engine, environment
+from tests.forge_tui.test_programs import REPLY
 from tests.store import story
 
 if TYPE_CHECKING:
@@ -44,7 +45,8 @@ def fake(monkeypatch: pytest.MonkeyPatch, home: Path) -> Iterator[Any]:
 
     def choose(mode: str) -> None:
         real = launch.launch
-        monkeypatch.setattr(cli, "launch", lambda path, say: real(path, say, engine(mode)))
+        for module in (cli, steering):
+            monkeypatch.setattr(module, "launch", lambda path, say: real(path, say, engine(mode)))
 
     yield choose
     for path in paths():
@@ -121,7 +123,11 @@ def test_status_says_how_it_stands(saga: Saga) -> None:
         (["status", "nope"], 1, "error: there is no session yet"),
         (["attach", "x/y.forge.db"], 1, "error: no session file"),
         (["pause"], 1, "error: there is no session yet"),
-        (["run", "suite:softmax", "--device", "cuda"], 1, "error: cuda is not available"),
+        (["run", "suite:softmax", "--device", "tpu"], 2, "not cpu, cuda or cuda:N"),
+        (["run", "suite:softmax", "--device", "cuda:x"], 2, "not cpu, cuda or cuda:N"),
+        (["run", "suite:softmax", "--baselines", "eager,xla"], 2, "'xla' is no baseline"),
+        (["run", "suite:softmax", "--program", "none.md"], 1, "none.md cannot be read"),
+        (["verify", "suite:softmax", "none.md"], 1, "none.md cannot be read"),
         (["run"], 2, "Missing argument"),
         (["run", "x", "--nodes", "0"], 2, "--nodes"),
         (["prune", "x", "three"], 2, "not a valid integer"),
@@ -173,6 +179,19 @@ def test_run_keeps_what_was_asked(fake: Any, tmp_path: Path, monkeypatch: Any) -
     assert (config["nodes"], config["minutes"], config["seed"]) == (7, 2.5, 3)
     assert config["writers"] == ["drafter"]
     assert config["demo"] is False
+    assert (config["device"], config["baselines"], config["programs"]) == ("cpu", None, [])
+
+
+def test_run_hands_over_device_baselines_and_programs(fake: Any, tmp_path: Path) -> None:
+    fake("finish")
+    (tmp_path / "mine.md").write_text(REPLY)
+    result = ask("run", "suite:softmax", "suite:gelu", "--device", "cuda:1", "--headless",
+                 "--baselines", "compile-max", "--program", f"gelu={tmp_path}/mine.md")  # fmt: skip
+    assert "only 1 of 2 targets" in result.stderr  # the stand-in takes up one
+    config = json.loads(ask("status", "--json").output)["config"]
+    assert config["device"] == "cuda:1"
+    assert config["baselines"] == ["eager", "compile-max"]
+    assert config["programs"] == [{"target": 2, "text": REPLY, "name": "mine.md"}]
 
 
 @pytest.mark.parametrize(
@@ -195,18 +214,18 @@ def test_the_demo_counts_as_done_only_with_every_target_judged(fake: Any) -> Non
 
 def test_shortfalls_have_reasons(home: Path) -> None:
     path, writer = story.begin({"tasks": ["suite:softmax"]})
-    with plain.SessionReader(path) as reader:
-        assert "did not finish, it is running" in plain.shortfall(reader, True)
+    with SessionReader(path) as reader:
+        assert "did not finish, it is running" in results.shortfall(reader, True)
         writer.emit("EngineStopped", state="finished", reason="")
-        assert plain.shortfall(reader, False) == ""
-        assert "no program was judged for softmax" in plain.shortfall(reader, True)
+        assert results.shortfall(reader, False) == ""
+        assert "no program was judged for softmax" in results.shortfall(reader, True)
         story.node(writer, None, ratio=2.0)
-        assert plain.shortfall(reader, True) == ""
+        assert results.shortfall(reader, True) == ""
         writer.emit("TargetAdded", target=3, name="y", spec={"device": "cpu"}, task={})
         writer.emit("TargetClosed", target=3, code="fault", reason="load failed")
-        assert plain.shortfall(reader, False) == "y was closed: load failed"
+        assert results.shortfall(reader, False) == "y was closed: load failed"
         writer.emit("TargetRefused", target=2, name="x", code="c", message="bad", cure="")
-        assert plain.shortfall(reader, True) == "x was refused: bad"
+        assert results.shortfall(reader, True) == "x was refused: bad"
     writer.close()
 
 

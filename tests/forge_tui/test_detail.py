@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from forge_tui import code, detail, pages
+from forge_tui import checks, code, detail, pages
 from forge_tui.glyphs import UNICODE
 from forge_tui.model import Detail, Model, Update
 from forge_tui.text import width
@@ -54,7 +54,7 @@ def test_a_scored_node_shows_every_rung(saga: Saga) -> None:
     found, model = looked(saga, first(saga, "confirmed"))
     text = text_of(detail.summary(found, model, 64, UNICODE))
     for piece in ("✓ read", "✓ build", "2 variants in 0.84 s", "6 of 6 sets of inputs",
-                  "wide range", "25 pairs, call time, pages kept", "✓ confirm",
+                  "25 pairs, call time, pages kept", "✓ confirm",
                   "LANES=16 BLOCK=16", "timed briefly", "building 0.84 s"):  # fmt: skip
         assert piece in text, piece
 
@@ -74,6 +74,9 @@ def test_a_wrong_node_shows_where_it_was_wrong(saga: Saga) -> None:
     assert "✗ check" in text
     assert "expected 0.0312 got nan" in " ".join(text.split())
     assert "every 8th column" in text
+    table = text_of(checks.checks(found, 70, UNICODE))
+    assert "✗ wide range" in table
+    assert "940%" in table
     assert "5 of 6 sets of inputs" in text
 
 
@@ -111,6 +114,7 @@ def test_any_evidence_is_shown_without_harm(row: NodeRow, cells: int, evidence: 
     model.apply(Update(session(), "running", None, (target(),), (row,), (), 0))
     found = Detail(row, program, (variant,), () if failed else (verdict,), ())
     lines = detail.summary(found, model, cells, UNICODE)
+    lines += checks.checks(found, cells, UNICODE)
     for line in [*lines, *code.log(found), *code.code(found)]:
         text = "".join(piece for piece, _ in line)
         assert "\x1b" not in text
@@ -173,7 +177,7 @@ def test_a_target_page_has_one_line_for_each_time_and_the_measured_speedup() -> 
     model = Model()
     model.apply(Update(session(), "running", None, (row,), (best,), (), 0))
     text = text_of(pages.target_summary(row, model, 78, UNICODE))
-    assert text.count("eager") == 1
+    assert sum(line.startswith("eager") for line in text.split("\n")) == 1
     assert "1.80x" in next(line for line in text.split("\n") if line.startswith("best #5"))
 
 
@@ -184,6 +188,7 @@ def test_a_node_left_by_a_dead_engine_is_not_in_work_now(saga: Saga) -> None:
     text = text_of(detail.summary(found, model, 78, UNICODE))
     assert "timing now" not in text
     assert "unfinished" in text
+    assert "●" not in text
 
 
 def test_long_lines_of_code_go_on_in_the_next_and_lose_nothing() -> None:

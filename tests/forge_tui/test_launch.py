@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from forge_tui.doctor import examine, lines
-from forge_tui.launch import LaunchError, launch
+from forge_tui.launch import LaunchError, launch, spoken
 from store import commands
 from store.lock import engine_alive
 from store.reading import SessionReader
@@ -96,14 +95,33 @@ def test_the_engine_outlives_its_starter(path: Path) -> None:
     os.kill(beat.pid, signal.SIGTERM)
 
 
-def test_the_doctor_lines_up_and_judges() -> None:
-    checks = examine(engine("sick"))
-    text = lines(checks)
-    assert [line[:5].strip() for line in text] == ["ok", "note", "", "FAIL", ""]
-    assert len({line.index(what) for line, what in zip(text[::2], ("g++", "no user"), strict=False)
-                if what in line}) == 1  # fmt: skip
+def test_a_job_is_heard_line_by_line() -> None:
+    lines = list(spoken(["verify", "x", "y"], engine("well")))
+    assert lines[0] == {"stage": "loading suite:softmax"}
+    assert lines[-1] == {"verdict": {"ok": True, "outcome": "FASTER"}}
 
 
-def test_a_doctor_that_fails_says_why() -> None:
-    with pytest.raises(LaunchError, match="ValueError: boom"):
-        examine((sys.executable, "-c", "raise ValueError('boom')"))
+def test_a_job_that_says_no_by_its_code_was_heard_all_the_same() -> None:
+    assert list(spoken(["verify", "x", "y"], engine("sick")))[-1]["verdict"]["ok"] is False
+
+
+def test_a_job_ends_when_nobody_listens() -> None:
+    job = spoken(["verify", "x", "y"], engine("deaf"))
+    next(job)
+    begun = time.monotonic()
+    job.close()
+    assert time.monotonic() - begun < 5
+
+
+def test_a_job_that_takes_too_long_is_ended() -> None:
+    with pytest.raises(LaunchError, match="verify took more than 1 s"):
+        list(spoken(["verify", "x", "y"], engine("deaf"), patience_s=1.0))
+
+
+def test_a_job_that_dies_says_why() -> None:
+    with pytest.raises(LaunchError, match=r"exit code 1.*ValueError: boom"):
+        list(spoken(["audit"], (sys.executable, "-c", "raise ValueError('boom')")))
+    refusal = 'print(\'{"error": {"message": "no GPU here", "cure": "leave --device out"}}\')'
+    with pytest.raises(LaunchError) as caught:
+        list(spoken(["audit"], (sys.executable, "-c", refusal)))
+    assert (caught.value.message, caught.value.cure) == ("no GPU here", "leave --device out")

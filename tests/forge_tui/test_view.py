@@ -39,14 +39,16 @@ def modelled(
 
 @pytest.mark.parametrize("cells", [40, 57, 60, 78, 96, 130])
 @pytest.mark.parametrize("glyphs", [UNICODE, ASCII])
-def test_rows_are_exactly_as_wide_as_asked(cells: int, glyphs: object) -> None:
+@pytest.mark.parametrize("gpu", [False, True])
+def test_rows_are_exactly_as_wide_as_asked(cells: int, glyphs: object, gpu: bool) -> None:
     nodes = [node(1, title="漢字 wide title that is long enough to be clipped somewhere")]
     nodes += [node(2, 1, "failed", reason=HOSTILE[0]), node(3, 1, "live"), node(4, 1, pruned=1),
-              node(5, 3, "scored", outcome="SLOWER"), node(6, 1, "failed")]  # fmt: skip
-    nodes += [node(n, n - 1) for n in range(7, 60)]
+              node(5, 3, "scored", outcome="SLOWER"), node(6, 1, "failed"),
+              node(58, 57, foreign=1, call_ns=2_200_000, gain=1.2)]  # fmt: skip
+    nodes += [node(n, n - 1) for n in range(7, 60) if n != 58]
     nodes += [node(60 + n, title=text) for n, text in enumerate(HOSTILE)]
     model, shown = modelled(nodes)
-    columns = view.Columns.of(cells)
+    columns = view.Columns.of(cells, gpu=gpu, gain=gpu)
     for key in shown.rows:
         line = view.row(model, shown, key, columns, glyphs, 10**7)  # type: ignore[arg-type]
         assert width(plain(line)) == cells, plain(line)
@@ -221,17 +223,6 @@ def test_a_target_closed_without_a_program_says_why() -> None:
     model, shown = modelled([], [target(state="closed", reason="the judge broke")])
     text = plain(view.row(model, shown, target_key(1), view.Columns.of(100), UNICODE, 0))
     assert "the judge broke" in text
-
-
-def test_unsure_when_judged_again_is_not_called_wrong() -> None:
-    rows = [node(1, confirmed=-1, outcome="UNSURE"), node(2, confirmed=-1, outcome="SAME")]
-    model, shown = modelled(rows)
-    unsure, other = (
-        plain(view.row(model, shown, key, view.Columns.of(100), UNICODE, 0)) for key in (1, 2)
-    )
-    assert "unsure" in unsure
-    assert UNICODE.failed not in unsure
-    assert "not held" in other
 
 
 def test_confirming_is_said() -> None:

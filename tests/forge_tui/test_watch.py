@@ -93,15 +93,17 @@ async def test_b_jumps_to_the_best(saga: Saga, size: tuple[int, int]) -> None:
 async def test_panes_tabs_and_zoom(saga: Saga, size: tuple[int, int]) -> None:
     async with watched(saga.path, size) as one:
         await one.press("b", "3")
+        await one.until(lambda: "of allowed" in one.text())
+        await one.press("4")
         assert one.screen.node_pane.has_focus
         await one.until(lambda: "#include <algorithm>" in one.text())
         top = one.screen.node_pane.top
         await one.press("j", "j")
         assert one.screen.node_pane.top == top + 2
         await one.press("g")
-        await one.press("4")
+        await one.press("5")
         await one.until(lambda: "nothing was logged" in one.text())
-        await one.press("h", "h")
+        await one.press("h", "h", "h")
         assert one.screen.tab == "summary"
         await one.press("z")
         assert not one.screen.tree_view.display or "target / idea" not in one.text()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import sqlite3
 from typing import TYPE_CHECKING, Any
 
 from store.sessions import create
@@ -23,7 +25,7 @@ def begin(config: dict[str, Any] | None = None) -> tuple[Path, SessionWriter]:
     )
     writer.emit(
         "TargetMeasured", target=1, eager_ns=4_000_000, sol_ns=1_000_000, floor_ns=400_000,
-        baselines={}, detail={},
+        baselines={"eager": {"ns": 4_000_000, "call_ns": 4_000_000}}, detail={},
     )  # fmt: skip
     return path, writer
 
@@ -70,3 +72,29 @@ def node(
                 sol_fraction=1_000_000 / time_ns, reward=0.1 * ratio, seconds=SECONDS,
                 **interval)  # fmt: skip
     return number
+
+
+_GROWN = {
+    "nodes": ("call_ns", "gain", "advice", "against", "sanitizer", "library", "foreign"),
+    "verdicts": ("call_ns", "eager_call_ns"),
+}
+
+
+def as_first_schema(path: Path) -> None:
+    """Turn a closed session into what the first version would have written."""
+    conn = sqlite3.connect(path, isolation_level=None)
+    for table, names in _GROWN.items():
+        for name in names:
+            conn.execute(f'ALTER TABLE {table} DROP COLUMN "{name}"')
+    for seq, kind, text in conn.execute("SELECT seq, kind, payload FROM events").fetchall():
+        payload = json.loads(text)
+        for name in ("call_ns", "eager_call_ns", "advice", "against", "sanitizer", "library"):
+            payload.pop(name, None)
+        if kind == "TargetMeasured":
+            payload["baselines"] = {"eager": payload["eager_ns"]}
+        text = json.dumps(payload, separators=(",", ":"))
+        conn.execute("UPDATE events SET payload = ?, version = 1 WHERE seq = ?", [text, seq])
+    conn.execute("UPDATE targets SET baselines = json_object('eager', eager_ns)")
+    conn.execute("DELETE FROM _sqlite_migrations WHERE name = 'm002_baselines'")
+    conn.execute("PRAGMA user_version = 1")
+    conn.close()

@@ -22,9 +22,9 @@ from store.errors import (
 )
 from store.events import EVENTS, encode
 from store.lock import engine_alive
-from store.project import _RULES
 from store.reading import SessionReader
 from store.rebuild import reader_at, rebuild
+from store.rules import RULES
 from store.sessions import create, find, inspect, list_sessions, liveness, remove
 from store.writing import SessionWriter
 from tests.store import story
@@ -263,7 +263,7 @@ def test_a_name_for_several_names_them() -> None:
 
 
 def test_every_rule_is_for_a_kind_of_the_catalogue() -> None:
-    assert set(_RULES) <= set(EVENTS)
+    assert set(RULES) <= set(EVENTS)
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,8 @@ def plan(*args, kernel="kernel", scratch=()):
         else:
             kind = "int64" if isinstance(arg, int) else "float32"
             bound.append({"type": kind, "value": arg})
-    return {"scratch": list(scratch), "launches": [{"kernel": kernel, "args": bound}]}
+    steps = [{"kernel": kernel, "args": bound}]
+    return {"scratch": list(scratch), "tensormaps": [], "steps": steps, "neighbours": []}
 
 
 class Bench:

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from agent.judge.measure import QUIET, copies_needed, measured
+from agent.judge.measure import QUIET, Taken, copies_needed, measured
 from agent.judge.process import task_places
 from agent.task import TaskSource
 from tests.agent.judge.conftest import COLUMNS, ROWS, plan
@@ -32,9 +32,24 @@ def quiet(bench, source):
 
 
 def test_nothing_is_claimed_while_others_use_the_machine():
-    samples = [(200.0, 100.0)] * 20
-    assert measured(samples, 1, 0, "", 0.0, 0.0, None).verdict == "FASTER"
-    assert measured(samples, 1, 0, "", 0.6, 0.0, None).verdict == "UNSURE"
+    def verdict(**more):
+        taken = Taken(samples=[(200.0, 100.0)] * 20, **more)
+        return measured(taken, 0, "", 0.0, None).verdict
+
+    assert verdict() == "FASTER"
+    assert verdict(others=0.6) == "UNSURE"
+    assert verdict(conditions={"disturbed": "process 7 uses 40 % of the GPU"}) == "UNSURE"
+    assert verdict(conditions={"disturbed": ""}) == "FASTER"
+
+
+def test_device_and_call_time_stay_apart():
+    taken = Taken(samples=[(200.0, 100.0)] * 20, calls=[(900.0, 600.0)] * 9, timing="device")
+    found = measured(taken, 0, "", 0.0, None)
+    assert (found.timing, found.ns, found.eager_ns) == ("device", 100, 200)
+    assert (found.call_ns, found.eager_call_ns) == (600, 900)
+    assert (found.ratio, found.call_ratio) == (2.0, 1.5)
+    events = measured(Taken(samples=[(200.0, 100.0)] * 20, timing="events"), 0, "", 0.0, None)
+    assert (events.timing, events.how, events.call_ns) == ("device", "events", None)
 
 
 def test_doing_the_work_many_times_is_slower(bench):

@@ -60,7 +60,7 @@ class Built:
             outs.append(tensors[out.name])
         for item in self.bound.scratch:
             tensors[item["name"]] = torch.empty(item["shape"], dtype=getattr(torch, item["dtype"]))
-        for launch in self.bound.launches:
+        for launch in self.bound.steps:
             values = [
                 ctypes.c_void_p(tensors[arg["tensor"]].data_ptr())
                 if "tensor" in arg

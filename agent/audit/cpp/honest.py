@@ -1,8 +1,9 @@
-"""Right programs in many styles, a row each: ``(name, target, kernel's text, plan)``."""
+"""Right C++ programs in many styles, each of which must pass."""
 
 from __future__ import annotations
 
-from tests.redteam.ladder import plan
+from agent.audit.cpp.texts import INCLUDES, plan
+from agent.audit.rows import PASSED, Row, reply
 
 PAR = "#pragma omp parallel for\n"
 TOP = 'extern "C" void kernel('
@@ -12,28 +13,6 @@ XO_PLAN = plan("x", "out", "x.shape[0]", "x.shape[1]")
 FLAT = TOP + "const float* x, float* out, int64_t n) {\n" + PAR
 FLAT_PLAN = plan("x", "out", "x.numel")
 GELU = FLAT + "for (int64_t i = 0; i < n; ++i) { const float v = x[i]; out[i] = %s; }\n}"
-
-TASKS = {
-    name: f"import torch\nimport torch.nn.functional as F\n"
-    f"def reference({parameters}):\n    return {result}\n"
-    f"def inputs():\n    return [{inputs}]\n"
-    for name, parameters, result, inputs in [
-        ("softmax", "x", "torch.softmax(x, -1)", "torch.randn(32, 1000)"),
-        ("layer_norm", "x, w, b", "F.layer_norm(x, (512,), w, b)",
-         "torch.randn(32, 512), torch.randn(512), torch.randn(512)"),
-        ("rms", "x, w", "F.rms_norm(x, (512,), w, 1e-5)", "torch.randn(32, 512), torch.randn(512)"),
-        ("sum", "x", "x.sum(-1)", "torch.randn(16, 4096)"),
-        ("gelu", "x", "F.gelu(x)", "torch.randn(64, 500)"),
-        ("gelu_tanh", "x", "F.gelu(x, approximate='tanh')", "torch.randn(64, 500)"),
-        ("transpose", "x", "x.t().contiguous()", "torch.randn(130, 70)"),
-        ("cumsum", "x", "torch.cumsum(x, -1)", "torch.randn(16, 4096)"),
-        ("pool", "x", "F.max_pool2d(x, 3, 2, 1)", "torch.randn(2, 3, 31, 30)"),
-        ("embedding", "weight, index", "F.embedding(index, weight)",
-         "torch.randn(100, 64), torch.randint(100, (40,))"),
-        ("cross", "x, y", "F.cross_entropy(x, y)",
-         "torch.randn(64, 500), torch.randint(500, (64,))"),
-    ]
-}  # fmt: skip
 
 SOFTMAX = (
     XO
@@ -126,13 +105,14 @@ PROGRAMS = [
     ("softmax online", "softmax", ONLINE, XO_PLAN),
     ("layer norm by Welford", "layer_norm", LAYER.replace("STATS", WELFORD), LAYER_PLAN),
     ("layer norm in two passes", "layer_norm", LAYER.replace("STATS", TWO_PASS), LAYER_PLAN),
-    ("rms norm with intrinsics", "rms", RMS, plan("x", "w", "out", "x.shape[0]", "x.shape[1]")),
-    ("sum, plain", "sum", SUM % "for (int64_t c = 0; c < cols; ++c) s += p[c];", XO_PLAN),
-    ("sum by Kahan", "sum", SUM % "float k = 0; for (int64_t c = 0; c < cols; ++c) {"
+    ("rms norm with intrinsics", "rms_weight", RMS,
+     plan("x", "w", "out", "x.shape[0]", "x.shape[1]")),
+    ("sum, plain", "rowsum", SUM % "for (int64_t c = 0; c < cols; ++c) s += p[c];", XO_PLAN),
+    ("sum by Kahan", "rowsum", SUM % "float k = 0; for (int64_t c = 0; c < cols; ++c) {"
      " const float y = p[c] - k, t = s + y; k = (t - s) - y;"
      " if (k - k != 0) k = 0; s = t; }", XO_PLAN),
-    ("sum by halves", "sum", PAIRWISE + SUM % "s = pairwise(p, cols);", XO_PLAN),
-    ("sum by simd", "sum", SUM % "\n#pragma omp simd reduction(+ : s)\n"
+    ("sum by halves", "rowsum", PAIRWISE + SUM % "s = pairwise(p, cols);", XO_PLAN),
+    ("sum by simd", "rowsum", SUM % "\n#pragma omp simd reduction(+ : s)\n"
      "for (int64_t c = 0; c < cols; ++c) s += p[c];", XO_PLAN),
     ("gelu with erff", "gelu", GELU % "0.5f * v * (1 + erff(v * 0.70710678f))", FLAT_PLAN),
     ("gelu with erf in double", "gelu", GELU % "float(0.5 * v * (1 + erf(v / sqrt(2.0))))",
@@ -149,3 +129,8 @@ PROGRAMS = [
     ("cross entropy in two passes", "cross", CROSS,
      plan("x", "y", "out", "x.shape[0]", "x.shape[1]")),
 ]  # fmt: skip
+
+HONEST = [
+    Row(name, "", target, reply("cpp", INCLUDES + source, arguments), (PASSED,))
+    for name, target, source, arguments in PROGRAMS
+]
