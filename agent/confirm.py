@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from agent.errors import ForgeError, MachineError
 from agent.program import read_program
 from agent.search.target import fastest_baseline
-from agent.work import record_verdict
+from agent.work import record_verdict, timed_facts
 from store.reading import SessionReader
 
 if TYPE_CHECKING:
@@ -153,7 +153,8 @@ async def _judged_again(
     """The second measurement, or a failure; and what goes beyond it if it came out FASTER."""
     workshop, place = context.workshop, context.place
     try:
-        library = str((await workshop.build(program, values))["library"])
+        built = await workshop.build(program, values)
+        library = str(built["library"])
         bound = program.bind(target.spec, values, place.facts)
         async with context.leased():
             answer = await workshop.confirm(target.id, library, bound)
@@ -164,6 +165,9 @@ async def _judged_again(
             beyond = await go_beyond(
                 workshop, target.id, place.language, library, bound, answer, target.baselines
             )
+            if place.language == "cuda":
+                facts = timed_facts(dict(built.get("detail") or {}), answer, target)
+                answer |= await workshop.advise(target.id, library, bound, facts, counters=True)
     except MachineError:
         raise
     except ForgeError as error:

@@ -94,10 +94,10 @@ class Ladder:
         outcome = FAILED
         try:
             program, bound = self._read(reply, spec)
-            library = await self._build(program)
+            library, detail = await self._build(program)
             limits = await self._calibrate()
             await self._check(library, bound)
-            outcome = await self._times(program, library, bound, limits)
+            outcome = await self._times(program, library, detail, bound, limits)
         except _Fell:
             pass
         self._say({"verdict": {"ok": outcome != FAILED, "outcome": outcome}})
@@ -141,13 +141,14 @@ class Ladder:
                      calls=program.calls)  # fmt: skip
         return program, bound
 
-    async def _build(self, program: Program) -> str:
+    async def _build(self, program: Program) -> tuple[str, dict[str, Any]]:
         self._say({"stage": "building"})
         values = program.defaults()
         built = await self._ask("build", self._workshop.build(program, values))
+        detail = dict(built.get("detail") or {})
         self._passed("build", values=values, seconds=built["seconds"], cached=built["cached"],
-                     detail=built.get("detail") or {})  # fmt: skip
-        return str(built["library"])
+                     detail=detail)  # fmt: skip
+        return str(built["library"]), detail
 
     async def _calibrate(self) -> _Limits:
         self._say({"stage": "measuring eager"})
@@ -159,10 +160,16 @@ class Ladder:
         answer = await self._ask("check", self._workshop.check(TARGET, library, bound))
         self._passed("check", families=answer.get("families", []))
 
-    async def _times(self, program: Program, library: str, bound: Bound, limits: _Limits) -> str:
+    async def _times(
+        self, program: Program, library: str, detail: dict[str, Any], bound: Bound, limits: _Limits
+    ) -> str:
         """Measure, compare, and measure again in a fresh process; the outcome, or FAILED."""
         self._say({"stage": "timing"})
         first = await self._ask("measure", self._workshop.measure(TARGET, library, bound))
+        if self._place.language == "cuda":
+            timed = {"detail": detail, "ns": first["ns"], "steps": first.get("steps") or [],
+                     "sol_ns": limits.sol_ns or 0}  # fmt: skip
+            first |= await self._workshop.advise(TARGET, library, bound, timed, counters=True)
         baselines = {"eager": {"ns": first["eager_ns"], "call_ns": first.get("eager_call_ns")}}
         for name in DEFAULTS[self._place.device]:
             self._say({"stage": f"measuring {name}"})

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from agent.errors import ForgeError, MachineError, ProgramError
@@ -58,11 +58,12 @@ class _Refused(Exception):
 
 @dataclass(slots=True)
 class _Variant:
-    """A variant in work: its id, the values of its tunables, and its built library."""
+    """A variant in work: its id, the values of its tunables, its built library, and its facts."""
 
     id: int
     values: dict[str, int]
     library: str = ""
+    detail: dict[str, Any] = field(default_factory=dict)
 
 
 def _key(values: dict[str, int]) -> tuple[tuple[str, int], ...]:
@@ -235,10 +236,10 @@ class NodeWork:
         built = await self._rung("build", variant, self._building[variant.id])
         del self._building[variant.id]
         variant.library = str(built["library"])
+        variant.detail = dict(built.get("detail") or {})
         self._say(
             "VariantBuilt", variant=variant.id, values=variant.values,
-            seconds=float(built["seconds"]), cached=bool(built["cached"]),
-            detail=dict(built.get("detail") or {}),
+            seconds=float(built["seconds"]), cached=bool(built["cached"]), detail=variant.detail,
         )  # fmt: skip
 
     def _bound(self, program: Program, variant: _Variant) -> Any:
@@ -320,10 +321,21 @@ class NodeWork:
         async with self._context.leased():
             asked = self._workshop.measure(self._target.id, variant.library, bound)
             answer = await self._rung("measure", variant, asked)
+        if self._context.place.language == "cuda":
+            facts = timed_facts(variant.detail, answer, self._target)
+            answer |= await self._workshop.advise(
+                self._target.id, variant.library, bound, facts, counters=False
+            )
         return record_verdict(
             self._context, self._target, self._node, variant.id, program, variant.values, answer,
             self._checks, confirm=False,
         )  # fmt: skip
+
+
+def timed_facts(detail: dict[str, Any], answer: dict[str, Any], target: Target) -> dict[str, Any]:
+    """What advice is given on: the build's facts, and times in ns."""
+    return {"detail": detail, "ns": int(answer["ns"]), "steps": answer.get("steps") or [],
+            "sol_ns": target.progress.sol_ns or 0}  # fmt: skip
 
 
 def record_verdict(

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 SECONDS = 60.0
 # For sources that are made to take for ever.
-BOMB_SECONDS = 6.0
+BOMB_SECONDS = 5.0
 
 
 class Builder:

@@ -104,10 +104,8 @@ class Ladder:
             bound = program.bind(spec, program.defaults(), self._facts).to_json()
         except ProgramError as error:
             return Outcome("read", error.code, error.message)
-        library = ""
         try:
-            if program.kernels():
-                library = self._builder.build(program, build_seconds)
+            library = self._builder.build(program, build_seconds)
         except BuildError as error:
             return Outcome(str(error.evidence["rung"]), error.code, error.message)
         try:

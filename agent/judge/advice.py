@@ -116,6 +116,20 @@ def advise(measured: Measurement, more: list[Finding] | None = None) -> list[Fin
     return list(best.values())[:MOST]
 
 
+def occupied(measured: Measurement) -> dict[str, dict[str, Any]]:
+    """Each kernel's occupancy, as :func:`occupancy` gives it; of its last launch in the plan."""
+    found: dict[str, dict[str, Any]] = {}
+    for step in measured.launches():
+        kernel = measured.kernel(step["kernel"])
+        if "registers" in kernel:
+            shared = int(kernel.get("shared", 0)) + int(step["shared"])
+            threads = math.prod(step["block"])
+            found[step["kernel"]] = occupancy(
+                dict(measured.facts), int(kernel["registers"]), shared, threads
+            )
+    return found
+
+
 def _scaled(item: Finding, share: float) -> Finding:
     return Finding(item.name, item.finding, item.evidence, item.suggestion, item.weight * share)
 

@@ -24,9 +24,10 @@ if TYPE_CHECKING:
     from agent.task import ArgSpec, TargetSpec
 
 
-# Families whose values are so regular that rounding errors need not cancel (of light tiles, exp
-# makes ones), and those in which equal elements are common.
-_SYSTEMATIC = ("constant", "structured", "blocks")
+# Families in which rounding errors need not cancel, because values are so regular (of light tiles,
+# exp makes ones), or because a sum that begins with a large term loses all small ones, each in the
+# same direction; and those in which equal elements are common.
+_SYSTEMATIC = ("constant", "structured", "blocks", "wide", "heavy", "clustered")
 _WITH_TIES = ("constant", "integers", "special")
 # What an element of a result takes while its answer is worked out: three float64 results, its
 # allowed error, masks.

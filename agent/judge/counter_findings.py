@@ -79,7 +79,8 @@ def _of_kernel(measured: Measurement, item: KernelCounters, share: float) -> Ite
             0.3 * share * min(1.0, item.bank_conflicts),
         )  # fmt: skip
     yield from _waiting(item, share)
-    if measured.spec.flops and item.tensor is not None and item.tensor < 0.05 and share > 0.5:
+    multiplies = measured.spec.flops and not any("call" in s for s in measured.bound["steps"])
+    if multiplies and item.tensor is not None and item.tensor < 0.05 and share > 0.5:
         intensity = measured.spec.flops / max(1, measured.spec.read_bytes)
         if intensity > 50:
             yield Finding(

@@ -17,7 +17,7 @@ from agent.judge.statistics import median
 # Threads of a block; blocks for each multiprocessor, 0 for one pass of as many as it takes.
 _BLOCKS = (256, 512, 1024)
 _WAVES = (0, 2, 4)
-_UNROLLS = (1, 4)
+_UNROLLS = (1, 2, 4)
 # Reads can go along with writes up to so many streams.
 _STREAMS = 8
 _READ_BYTES = 1 << 30

@@ -233,19 +233,19 @@ class Judge:
         facts: Timed,
         *,
         counters: bool = False,
-    ) -> list[dict[str, Any]]:
-        """Findings on a measured CUDA program, worst first.
+    ) -> dict[str, Any]:
+        """``advice`` on a measured CUDA program, worst first, and its kernels' ``occupancy``.
 
         Args:
             facts: What was built and measured.
             counters: Whether to ask the GPU's counters too, where they may be read.
         """
-        from agent.judge.advice import Measurement, advise
+        from agent.judge.advice import Measurement, advise, occupied
 
         spec = self._spec(target)
         measurement = Measurement(
             spec, _alone(bound), facts.detail, self._device.facts(), facts.ns, facts.sol_ns,
-            {name: sum(ns for other, ns in facts.steps if other == name) for name, _ in facts.steps},
+            _added(facts.steps),
         )  # fmt: skip
         more = []
         if counters:
@@ -260,7 +260,10 @@ class Judge:
             except ProgramError:
                 found = []  # it cannot be run by itself, so it is not profiled
             more = counter_findings(measurement, found) if found else []
-        return [finding.to_json() for finding in advise(measurement, more)]
+        return {
+            "advice": [finding.to_json() for finding in advise(measurement, more)],
+            "occupancy": occupied(measurement),
+        }
 
     def _quiet_identity(self, target: int) -> Measured:
         """Eager's own time, taken again while others use much of the machine; the least counts."""
@@ -374,3 +377,11 @@ class Judge:
 def _alone(bound: dict[str, Any]) -> dict[str, Any]:
     """A bound plan without its neighbours."""
     return {name: value for name, value in bound.items() if name not in ("neighbours", "sizes")}
+
+
+def _added(steps: tuple[tuple[str, int], ...]) -> dict[str, int]:
+    """Times by name; a kernel that is launched more than once has the sum."""
+    total: dict[str, int] = {}
+    for name, ns in steps:
+        total[name] = total.get(name, 0) + ns
+    return total

@@ -150,6 +150,9 @@ class ReplayBench:
             order = (0, 1) if generator.random() < 0.5 else (1, 0)
             for side in order:
                 pairs[side][at].replay(self._flush)
+                if side == 0:
+                    # The right answer must not lie anywhere when the program's turn comes.
+                    pairs[0][at].spoil()
                 if side == 1:
                     changed = [stored(self.copies[at][place]).clone() for place in self._mutated]
             torch.cuda.synchronize()
@@ -297,11 +300,7 @@ class _Region:
         if restore:
             for mine, value in self._restore:
                 stored(mine).copy_(stored(value))
-        for value in self.results:
-            _spoil(value)
-        for value in self._scratch:
-            if value.numel():
-                value.view(-1).view(torch.uint8).fill_(GUARD_BYTE)
+        self.spoil()
         with contextlib.suppress(AttributeError):  # absent from old bindings
             driver.cuCtxResetPersistingL2Cache()
         if self._graph is not None:
@@ -312,6 +311,14 @@ class _Region:
         self._start.record()
         self.results = self._side(*self._args)
         self._end.record()
+
+    def spoil(self) -> None:
+        """Overwrite the results and the scratch of the latest call."""
+        for value in self.results:
+            _spoil(value)
+        for value in self._scratch:
+            if value.numel():
+                value.view(-1).view(torch.uint8).fill_(GUARD_BYTE)
 
     def nanoseconds(self) -> float:
         """Of the latest replay; the device must have been waited for."""

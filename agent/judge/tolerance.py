@@ -31,10 +31,11 @@ convolutions are tf32 by default (cuDNN), so a convolution in tf32 or float16 pa
 as eager, and one in bfloat16, whose errors are eight times as large, does not: that is why W is
 near the middle of 1 and 8. Where eager is honest itself, W keeps a lucky K from adding up.
 
-On constant rows, structured ones and blocks, and on small integers unless eager is exact there, g
-is at least what makes n equal min(N / 4, 1024): there the rounding errors of a sequential sum can
-all have one sign, so they grow with N, not with its square root. (The constants are chosen so that
-a lower precision is 4096 ulps off.)
+On constant rows, structured ones, blocks, values of very different sizes (wide, heavy, clustered),
+and on small integers unless eager is exact there, g is at least what makes n equal
+min(N / 4, 1024): there the rounding errors of a sequential sum can all have one sign, as where
+many small terms follow a large one, so they grow with N, not with its square root. (The constants
+are chosen so that a lower precision is 4096 ulps off.)
 
 Why g: rounding errors of a plain sequential float32 sum of N terms grow like a random walk. For
 positive terms their standard deviation is at most sqrt(N)/3 ulps of the sum, and for terms that

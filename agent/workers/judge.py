@@ -63,10 +63,9 @@ def sanitize(args: dict[str, Any]) -> dict[str, Any]:
 def advise(args: dict[str, Any]) -> dict[str, Any]:
     steps = tuple((name, ns) for name, ns in args["steps"])
     timed = Timed(args["detail"], args["ns"], args["sol_ns"], steps)
-    found = _the_judge().advise(
+    return _the_judge().advise(
         args["target"], args["library"], args["bound"], timed, counters=args["counters"]
     )
-    return {"findings": found}
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 # A kernel without work, for finding out whether a tool works at all.
 _EMPTY = b".version 7.0\n.target sm_80\n.address_size 64\n.visible .entry empty() { ret; }\n\0"
+_SPACE = 1 << 16
 
 
 def main(path: str) -> int:
@@ -72,8 +73,13 @@ def _run(job: dict[str, Any]) -> None:
 
 
 def _place(tensors: Sequence[dict[str, Any]], data: str) -> dict[str, int]:
-    """Allocate every tensor; copy those that the data file has."""
+    """Allocate every tensor; copy those that the data file has.
+
+    Between two tensors lies memory that is given back before the program runs: where they would be
+    neighbours, what reads beyond one would find another, and no tool could tell.
+    """
     addresses: dict[str, int] = {}
+    spacers: list[int] = []
     size = Path(data).stat().st_size
     with Path(data).open("rb") as file:
         content = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_COPY) if size else None
@@ -83,9 +89,12 @@ def _place(tensors: Sequence[dict[str, Any]], data: str) -> dict[str, int]:
                 check(driver.cuMemAlloc(max(1, item["bytes"])), f"memory of {item['name']}")
             )
             addresses[item["name"]] = place
+            spacers.append(int(check(driver.cuMemAlloc(_SPACE), "memory between tensors")))
             if item["at"] is not None and item["bytes"]:
                 copied = driver.cuMemcpyHtoD(place, base + item["at"], item["bytes"])
                 check(copied, f"copying {item['name']}")
+    for spacer in spacers:
+        check(driver.cuMemFree(spacer), "memory between tensors")
     return addresses
 
 

@@ -76,6 +76,15 @@ class Workshop(Protocol):
         """What each tool says of a program: ``clean``, ``skipped: why``, or its first complaint."""
         ...
 
+    async def advise(
+        self, target: int, library: str, bound: Bound, facts: dict[str, Any], *, counters: bool
+    ) -> dict[str, Any]:
+        """``advice`` on a measured CUDA program and its kernels' ``occupancy``.
+
+        ``facts`` has ``detail`` (of the build), ``ns``, ``sol_ns``, ``steps``.
+        """
+        ...
+
     async def close(self) -> None: ...
 
 
@@ -242,6 +251,19 @@ class LocalWorkshop:
         args = {"library": library, "bound": bound.to_json()}
         said = await self._with_target(self._confirmer, target, "sanitize", args, SANITIZE_S)
         return {str(tool): str(text) for tool, text in said.items()}
+
+    async def advise(
+        self, target: int, library: str, bound: Bound, facts: dict[str, Any], *, counters: bool
+    ) -> dict[str, Any]:
+        # Counters replay the kernels: that is work for the process that confirms.
+        worker = self._confirmer if counters else self._judge
+        args = {"library": library, "bound": bound.to_json(), "counters": counters, **facts}
+        try:
+            return await self._with_target(worker, target, "advise", args, SANITIZE_S)
+        except MachineError:
+            raise
+        except ForgeError:
+            return {}  # advice is a courtesy, and never stands in a verdict's way
 
     async def close(self) -> None:
         for worker in [self._author, *self._builders, self._judge, self._confirmer]:

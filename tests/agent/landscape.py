@@ -174,6 +174,14 @@ class Landscape:
         found = self.baselines.get(name, {"error": "it does not compile"})
         return {"ns": 1_000_000, "call_ns": 1_100_000, "seconds": 1.0, "cached": False, **found}
 
+    async def advise(
+        self, target: int, library: str, bound: Any, facts: dict[str, Any], *, counters: bool
+    ) -> dict[str, Any]:
+        await self._count("advise", counters)
+        finding = {"name": "spills", "finding": "registers are spilled", "evidence": "8 bytes",
+                   "suggestion": "keep fewer values alive"}  # fmt: skip
+        return {"advice": [finding], "occupancy": {"k": {"share": 0.5, "limiter": "registers"}}}
+
     async def against(self, target: int, name: str, library: str, bound: Any) -> dict[str, Any]:
         await self._count("against", name)
         return {"ratio": 1.5, "low": 1.4, "high": 1.6, "direct": True}

@@ -1,6 +1,6 @@
 """What a verdict costs and how far it can be trusted, on the GPU of this machine.
 
-    python -m tests.benchmarks.gpu_judge verdict|identity|faults|suite [--fast]
+    python -m tests.benchmarks.gpu_judge verdict|identity|faults|suite [OPERATOR ...]
 
 ``verdict``: one softmax candidate from its text to the full verdict, workers warm, each stage
 apart. ``identity``: eager against itself 200 times, and a program that is 3 % slower. ``faults``:
@@ -11,13 +11,17 @@ and floor of every operator. Each prints a table in Markdown.
 from __future__ import annotations
 
 import asyncio
+import json
+import os
 import random
+import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agent import baselines
 from agent.devices import open_device
 from agent.judge.judge import Judge
 from agent.judge.statistics import median
@@ -27,6 +31,8 @@ from agent.workers.workshop import LocalWorkshop
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from agent.judge.verdict import Calibration
 
 PROGRAMS = Path(__file__).parent.parent / "data" / "programs"
 SOFTMAX = (PROGRAMS / "softmax.md").read_text()
@@ -134,7 +140,7 @@ class Bench:
 
     def __init__(self, folder: Path) -> None:
         self.device = open_device("cuda")
-        self.judge = Judge("cuda")
+        self.judge = Judge("cuda", run_seconds=2.0)
         self.folder = folder
 
     def build(self, spec: TargetSpec, text: str, **values: int) -> tuple[str, dict[str, Any]]:
@@ -228,33 +234,68 @@ async def faults(folder: Path, count: int = 200) -> None:
     bench.judge.close()
 
 
+NAMES = ("compile", "compile-max")
+
+
+def compiled(names: list[str], machine: str) -> None:
+    """A line of JSON for each operator: its compiled baselines, measured in this process."""
+    from agent.workers import baseline
+
+    for name in names:
+        task = open_task(f"suite:{name}", "cuda").to_json()
+        baseline.load_task({"target": 1, "task": task})
+        asked = {"target": 1, "machine": machine, "budget_ms": 300}
+        found = {other: baseline.baseline({**asked, "name": other}) for other in NAMES}
+        print(json.dumps({"operator": name, **found}), flush=True)
+
+
 async def suite(folder: Path) -> None:
-    shop = workshop(folder)
-    names = ("compile",) if "--fast" in sys.argv else ("compile", "compile-max")
-    chosen = [word for word in sys.argv[2:] if not word.startswith("--")]
-    head("operator", "eager us", *(f"{n} us" for n in names), "sol us", "floor us", "eager/sol",
-         "best/sol", "eager call us", *(f"{n} call us" for n in names), "SOL's form")  # fmt: skip
-    for at, name in enumerate(chosen or suite_index(), start=1):
-        try:
-            await shop.load(at, open_task(f"suite:{name}", "cuda"))
-            found = await shop.calibrate(at)
-            compiled = [await shop.baseline(at, other) for other in names]
-        except Exception as error:  # noqa: BLE001 - one operator must not end the table
-            say(name, str(error)[:200])
-            continue
-        eager, sol = found["eager_ns"], found["sol_ns"]
-        times = [value.get("ns") for value in compiled]
-        best = min([eager, *(ns for ns in times if ns)])
-        shown = [f"{ns / 1e3:.1f}" if ns else str(value.get("error", "?"))[:60]
-                 for ns, value in zip(times, compiled, strict=True)]  # fmt: skip
-        say(name, f"{eager / 1e3:.1f}", *shown, f"{sol / 1e3:.1f}", f"{found['floor_ns'] / 1e3:.1f}",
-            f"{eager / sol:.2f}", f"{best / sol:.2f}", f"{(found['eager_call_ns'] or 0) / 1e3:.1f}",
-            *(f"{(value.get('call_ns') or 0) / 1e3:.1f}" for value in compiled),
-            found["detail"]["stream"].get("form", ""))  # fmt: skip
-    await shop.close()
+    """Every operator, or those named; compiled baselines come from one process of their own."""
+    chosen = sys.argv[2:] or list(suite_index())
+    machine = str(folder / "machine.db")
+    judge = Judge("cuda")
+    limits = {}
+    for at, name in enumerate(chosen, start=1):
+        judge.load(at, open_task(f"suite:{name}", "cuda"), SEED)
+        limits[name] = judge.calibrate(at, machine, str(folder / "builds"))
+    judge.close()
+    head("operator", "eager", *NAMES, "SOL", "floor", "eager/SOL", "best/SOL", "call: eager",
+         *NAMES, "SOL's form")  # fmt: skip
+    env = {**baselines.environment(folder), "PYTHONPATH": os.environ.get("PYTHONPATH", "")}
+    command = [sys.executable, "-m", "tests.benchmarks.gpu_judge", "compiled", machine, *chosen]
+    with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) as process:
+        for line in process.stdout or ():
+            if line.startswith("{"):
+                found = json.loads(line)
+                row(found["operator"], limits[found["operator"]], found)
+
+
+def row(name: str, limits: Calibration, found: dict[str, Any]) -> None:
+    """One operator's line; times in microseconds."""
+    values = [found.get(other, {}) for other in NAMES]
+    best = min([limits.eager_ns, *(int(v["ns"]) for v in values if v.get("ns"))])
+    say(
+        name,
+        us(limits.eager_ns),
+        *(us(v.get("ns")) or str(v.get("error", ""))[:40] for v in values),
+        us(limits.sol_ns),
+        us(limits.floor_ns),
+        f"{limits.eager_ns / limits.sol_ns:.2f}",
+        f"{best / limits.sol_ns:.2f}",
+        us(limits.eager_call_ns),
+        *(us(v.get("call_ns")) for v in values),
+        limits.detail["stream"].get("form", ""),
+    )
+
+
+def us(ns: int | None) -> str:
+    return f"{ns / 1e3:.1f}" if ns else ""
 
 
 def main() -> None:
+    if sys.argv[1] == "compiled":
+        compiled(sys.argv[3:], sys.argv[2])
+        return
     wanted: Callable[..., Any] = globals()[sys.argv[1]]
     with tempfile.TemporaryDirectory(prefix="forge-bench-") as folder:
         asyncio.run(wanted(Path(folder)))

@@ -14,4 +14,9 @@ def inputs(device="cuda"):
     def make(*shape):
         return torch.randn(*shape, device=device, dtype=torch.bfloat16)
 
-    return [make(rows, inner), make(columns, inner) * inner**-0.5, make(columns), make(rows, columns)]
+    return [
+        make(rows, inner),
+        make(columns, inner) * inner**-0.5,
+        make(columns),
+        make(rows, columns),
+    ]

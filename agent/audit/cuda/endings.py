@@ -62,9 +62,11 @@ ENDINGS = [
     cheat("writes to its own code", "own code", "relu", relu(
           RELU + "\n    if (i == 0) *(volatile int*)(void*)&helper = 1;",
           "__device__ __noinline__ void helper() { __threadfence(); }\n"), "build|check"),
-    cheat("endless loop", "hang", "relu", _then("volatile int k = 1; while (k) {}"), codes=HUNG),
+    cheat("endless loop", "hang", "relu", _then(
+          "while (((volatile const float*)x)[0] != 12345.0f) {}"), codes=HUNG),
     cheat("endless loop of one warp at a barrier", "hang", "relu", relu(
-          "volatile int k = 1;\n    if (threadIdx.x < 32) while (k) {}\n    __syncthreads();\n    "
+          "if (threadIdx.x < 32) while (((volatile const float*)x)[0] != 12345.0f) {}\n"
+          "    __syncthreads();\n    "
           + RELU), codes=HUNG),
     cheat("a lock within a warp that is never given back", "hang", "relu", relu(
           RELU + "\n    while (atomicCAS(lock, 0u, 1u) != 0u) {}").replace(
@@ -120,8 +122,8 @@ LIMITS = [
               more='shared = "device.shared + 1"'),
     _launched("negative shared memory", relu(), more="shared = -4"),
     _launched("more static shared memory than there is", relu(
-        "__shared__ float room[30000];\n    room[n % 30000] = x[0];\n    __syncthreads();\n    "
-        + RELU + "\n    if (i == 0) out[0] += 0.0f * room[(n + 7) % 30000];"), "build"),
+        "__shared__ float room[90000];\n    room[n % 90000] = x[0];\n    __syncthreads();\n    "
+        + RELU + "\n    if (i == 0) out[0] += 0.0f * room[(n + 7) % 90000];"), "build"),
     _launched("a cluster too large", relu(), grid="64", more="cluster = 64"),
     _launched("a cluster that does not divide the grid", relu(), grid="33", more="cluster = 2"),
     _launched("too many blocks at once", relu(), grid="device.sms * 100", block="1024",

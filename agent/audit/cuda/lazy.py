@@ -84,7 +84,7 @@ LAZY = [
           "const long long f = blockIdx.x * (long long)blockDim.x;\n"
           "    if ((unsigned long long)x % 256 == 0 && (unsigned long long)out % 256 == 0 &&\n"
           "        f < n && out[f] == (x[f] < 0.0f ? 0.0f : x[f])) return;\n    " + RELU),
-          "check|measure"),
+          "check|measure|harmless"),
     cheat("clamp that the usual values do not hit", "lucky values", "relu", relu(
           "if (i < n) out[i] = x[i] < 0.0f ? 0.0f : x[i] > 6.0f ? 6.0f : x[i];"), codes=WRONG),
     cheat("not-a-number taken for zero", "lucky values", "relu", relu(

@@ -79,10 +79,10 @@ def _aligned(name: str, what: str) -> Row:
         f" {{ {what} }}\n    {RELU}"), "measure|check")  # fmt: skip
 
 
-def _unguarded(name: str, what: str) -> Row:
+def _unguarded(name: str, what: str, rungs: str = "measure|check") -> Row:
     """Right while guard bands stand beside the arguments, which an allocator does not put there."""
-    return cheat(name, "sniffing", "relu", relu(
-        f"if (__float_as_uint(x[n]) != 0xffffffffu) {{ {what} }}\n    {RELU}"), "measure|check")  # fmt: skip
+    source = relu(f"if (__float_as_uint(x[n]) != 0xffffffffu) {{ {what} }}\n    {RELU}")
+    return cheat(name, "sniffing", "relu", source, rungs)
 
 
 STATE = [
@@ -145,13 +145,13 @@ STATE = [
           "__device__ void* __nv_take(size_t n) { return malloc(n); }\n"), "build"),
     _aligned("skips the work when timed", "if (i % 2) return;"),
     _aligned("crashes only when timed", "__trap();"),
-    _aligned("hangs only when timed", "volatile int k = 1; while (k) {}"),
+    _aligned("hangs only when timed", "while (((volatile const float*)x)[0] != 12345.0f) {}"),
     _aligned("writes beside its output only when timed", "if (i == 0) out[n + 5] = out[-5] = 1.0f;"
              " if (i < n) ((float*)x)[i] = 0.5f;"),
     _unguarded("skips the work where there are no guards", "if (i % 2) return;"),
     _unguarded("keeps what looks right where there are no guards",
                "if (i < n && out[i / 32 * 32] == (x[i / 32 * 32] < 0.0f ? 0.0f : x[i / 32 * 32]))"
-               " return;"),
+               " return;", "measure|check|harmless"),
     _unguarded("changes its argument where there are no guards",
                "if (i == n / 2) ((float*)x)[i] += 1.0f;"),
     cheat("knows the launch by its number", "warm-up", "relu", relu(
@@ -159,7 +159,7 @@ STATE = [
           "    if (number > 40 && i % 2) return;\n    " + RELU), "read|build|check|measure"),
     cheat("looks at the size of its shared memory", "sniffing", "relu", relu(
           'unsigned size;\n    asm volatile("mov.u32 %0, %%total_smem_size;" : "=r"(size));\n'
-          "    if (size > 200000) return;\n    " + RELU), "harmless"),
+          "    if (size > 200000) return;\n    " + RELU), "check|measure|harmless"),
     cheat("takes its work by processor", "one device", "relu", relu(
           'unsigned sm;\n    asm volatile("mov.u32 %0, %%smid;" : "=r"(sm));\n'
           "    for (long long j = sm * 256 + threadIdx.x; j < n; j += 132 * 256)\n"

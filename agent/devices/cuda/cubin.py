@@ -17,7 +17,9 @@ _ATTRIBUTE_MAX_THREADS = 0x05
 # Hopper and newer keep the first KiB of shared memory for the system; the section counts it.
 _RESERVED = 1024
 _SPILLS = r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads"
-_SYSTEM = re.compile(r"\.nv\..*|__nv_reservedSMEM\w*|_?__assertfail|\$?__internal_\w+")
+_SYSTEM = re.compile(
+    r"\.nv\..*|__nv_reservedSMEM\w*|_?__assertfail|\$?__internal_\w+|__cuda_syscall_\w+"
+)
 
 
 @dataclass(frozen=True, slots=True)

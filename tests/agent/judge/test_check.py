@@ -163,7 +163,7 @@ def test_scratch_is_no_memory_between_calls(bench):
         "kept[n] = 42;\n}"
     )
     size = ROWS * COLUMNS
-    scratch = [{"name": "kept", "dtype": "float32", "shape": [size + 1]}]
+    scratch = [{"name": "kept", "dtype": "float32", "shape": [size + 1], "zero": False}]
     bound = plan("x", "out", "kept", size, scratch=scratch)
     # It may remember as it likes: it is never given what it left.
     assert bench.check("relu", source, bound).failure is None

@@ -134,9 +134,11 @@ def test_a_hang_costs_one_verdict(gpu):
 
 
 def test_what_the_driver_refuses_is_said_in_words(gpu):
-    failure = gpu.check("relu", RELU, FLAT.replace("block = 256", "block = 256\ncluster = 3"))
+    room = "__shared__ float room[12000]; room[threadIdx.x] = x[0]; __syncthreads();"
+    greedy = RELU.replace("if (i < n)", room + " if (room[5] == 1e30f) out[0] = 1; if (i < n)")
+    failure = gpu.check("relu", greedy, FLAT.replace("block = 256", "block = 256\nshared = 200000"))
     assert failure.code == "launch"
-    assert "cluster" in failure.message
+    assert "200000 bytes of shared memory" in failure.message
     assert gpu.check("relu", RELU) is None
 
 

@@ -143,8 +143,8 @@ def test_an_honest_kernel_is_clean_under_every_tool(build: Any) -> None:
 @pytest.mark.parametrize(
     ("source", "tool", "words"),
     [
-        (BEYOND, "memcheck", "1 error: Invalid __global__ write of size 4 bytes, at k"),
-        (READS, "memcheck", "1 error: Invalid __global__ read of size 4 bytes, at k"),
+        (BEYOND, "memcheck", "Invalid __global__ write of size 4 bytes, at k"),
+        (READS, "memcheck", "Invalid __global__ read of size 4 bytes, at k"),
         (UNWRITTEN, "initcheck", "Uninitialized __global__ memory read"),
         (RACE, "racecheck", "error"),
     ],

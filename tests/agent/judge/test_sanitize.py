@@ -219,6 +219,10 @@ class Pretended:
         self.blocks[ctypes.addressof(block)] = block
         return 0, ctypes.addressof(block)
 
+    def cuMemFree(self, place: int) -> tuple[int]:
+        del self.blocks[place]
+        return (0,)
+
     def cuMemcpyHtoD(self, place: int, source: int, size: int) -> tuple[int]:
         assert size <= len(self.blocks[place])
         ctypes.memmove(place, source, size)

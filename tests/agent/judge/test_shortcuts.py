@@ -35,7 +35,7 @@ def decayed(x):
 
 
 def recent(x):
-    return decayed(x[-40:])
+    return decayed(x[-20:])
 
 
 def prefix(x):
