@@ -16,7 +16,7 @@ from agent.errors import MachineError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_MARK = "cuda_fp16.h"
+_MARK, _RUNTIME = "cuda_fp16.h", "cuda_runtime_api.h"
 _CURE = (
     "install NVRTC 13.5 or newer (it brings them), or set CUDA_HOME to a CUDA toolkit "
     "that has include/cuda_fp16.h"
@@ -26,20 +26,22 @@ _CURE = (
 def header_folders(cache: Path) -> tuple[list[Path], str]:
     """The folders to search, in order, and words that name what they hold.
 
-    NVRTC's own copy is written into ``cache`` once. It is preferred, because it fits the compiler.
+    NVRTC's own copy is written into ``cache`` once. It is preferred, because it fits the compiler;
+    but CUTLASS includes the run-time's headers, which only a toolkit has.
 
     Raises:
         MachineError: ``no-cuda-headers``.
     """
-    folder = _bundled(cache)
+    cutlass = cutlass_folder()
+    folder = None if cutlass else _bundled(cache)
     named = "bundled"
     if folder is None:
-        folder = next((place for place in _toolkits() if (place / _MARK).is_file()), None)
+        mark = _RUNTIME if cutlass else _MARK
+        folder = next((place for place in _toolkits() if (place / mark).is_file()), None)
         if folder is None:
             raise MachineError("the CUDA headers are missing", _CURE, code="no-cuda-headers")
-        named = f"{folder} {(folder / _MARK).stat().st_size}"
+        named = f"{folder} {(folder / mark).stat().st_size}"
     folders = [folder, *([folder / "cccl"] if (folder / "cccl").is_dir() else [])]
-    cutlass = cutlass_folder()
     return [*folders, *([cutlass] if cutlass else [])], f"{named} {cutlass or ''}"
 
 
