@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 pytest.importorskip("cuda.core")
 
 HONEST = [row for row in rows("cuda") if row.kind == "honest"]
-# Headers of the large libraries take seconds to read: one architecture must do for those.
-SLOW = ("cooperative_groups", "cub/", "cuda/barrier")
 
 
 @pytest.fixture(scope="module")
@@ -41,8 +39,7 @@ def newest() -> str:
 @pytest.mark.parametrize("row", HONEST, ids=[row.name for row in HONEST])
 def test_it_compiles(row: Row, cache: Path, newest: str) -> None:
     program = parse_reply(row.text, "cuda")
-    slow = any(header in program.source for header in SLOW)
-    for arch in ["sm_90a"] if slow else ["sm_80", "sm_90a", newest]:
+    for arch in ["sm_80", "sm_90a", newest]:
         device = open_device("cuda", arch)
         if row.needs <= 10 * device.facts()["major"] + device.facts()["minor"]:
             device.build(program.source, program.defaults(), program.kernels(), cache)

@@ -200,6 +200,20 @@ def test_cutlass_is_where_the_variable_says(monkeypatch, tmp_path):
     assert headers.cutlass_folder() == tmp_path / "include"
 
 
+def test_cutlass_goes_with_the_headers_of_a_toolkit(monkeypatch, tmp_path):
+    cutlass, toolkit = tmp_path / "cutlass", tmp_path / "cuda"
+    (cutlass / "cute").mkdir(parents=True)
+    (cutlass / "cute" / "tensor.hpp").write_text("")
+    (toolkit / "include").mkdir(parents=True)
+    (toolkit / "include" / "cuda_runtime_api.h").write_text("")
+    monkeypatch.setenv("FORGE_CUTLASS", str(cutlass))
+    monkeypatch.setattr(headers, "_toolkits", lambda: iter([toolkit / "include"]))
+    folders, _ = headers.header_folders(tmp_path)
+    assert folders == [toolkit / "include", cutlass]
+    monkeypatch.setattr(headers, "_toolkits", lambda: iter(()))
+    machine_error("no-cuda-headers", lambda: headers.header_folders(tmp_path))
+
+
 def test_the_engine_needs_neither_cuda_nor_torch():
     import subprocess
 
