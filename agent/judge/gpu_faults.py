@@ -41,6 +41,15 @@ def named(code: Any) -> str:
     return f"{name}, {int(code)}"
 
 
+def lost(code: Any, where: str) -> MachineError:
+    """The error for a GPU that cannot be used any more."""
+    return MachineError(
+        f"the GPU is gone or unusable ({where}: {named(code)})",
+        "run forge-tui doctor; when the GPU is back, resume the session",
+        code="gpu-lost",
+    )
+
+
 def fault(code: Any, where: str) -> ForgeError:
     """The error to raise for a driver's code that is not success.
 
@@ -60,11 +69,7 @@ def fault(code: Any, where: str) -> ForgeError:
             code="gpu-memory",
         )
     if number in _LOST:
-        return MachineError(
-            f"the GPU is gone or unusable ({where}: {named(code)})",
-            "run forge-tui doctor; when the GPU is back, resume the session",
-            code="gpu-lost",
-        )
+        return lost(code, where)
     what = _STICKY.get(number, "the driver reports an error")
     return WorkerError(f"crashed: {where}: {what} ({named(code)})", code="crashed")
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import torch
 from cuda.bindings import driver
 
 from agent.devices.cuda.nvml import Conditions, disturbed
 from agent.errors import MachineError
-from agent.judge.gpu_faults import check
+from agent.judge.gpu_faults import check, lost
 from agent.judge.gpu_rates import GpuRates
 from agent.judge.kit import Effort
 from agent.judge.rates import machine_records
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from agent.devices import Device
@@ -90,6 +93,29 @@ def _refuse_modes(gpu: Any) -> None:
             "have an administrator run: nvidia-smi -c DEFAULT; then resume",
             code="gpu-exclusive",
         )
+
+
+@contextmanager
+def of_the_machine(what: str) -> Iterator[None]:
+    """Say of what PyTorch raises in a process that runs no candidate what the machine lacks.
+
+    Raises:
+        MachineError: ``gpu-memory``, ``gpu-lost``.
+    """
+    try:
+        yield
+    except torch.OutOfMemoryError:
+        raise MachineError(
+            f"the GPU's memory is full ({what})",
+            "free memory on the GPU: end other programs, or use smaller inputs",
+            code="gpu-memory",
+        ) from None
+    except RuntimeError:
+        code = driver.cuCtxSynchronize()[0]
+        if int(code):
+            # Whatever the code: no program did it, and nothing works in this process any more.
+            raise lost(code, what) from None
+        raise
 
 
 class _GpuWatch:

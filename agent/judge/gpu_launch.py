@@ -134,6 +134,8 @@ class Cubin:
             if item.get("zero"):
                 steps.append((f"zero {item['name']}", _clear(pointer, scratch_bytes(item))))
         for step in bound["steps"]:
+            if 0 in step.get("grid", ()):
+                continue  # no blocks, no work: the driver would refuse it
             if "call" in step:
                 if make_call is None:
                     raise ProgramError("library steps cannot run here", code="call")
@@ -261,7 +263,7 @@ class _Map:
 
     def encode(self, address: int) -> None:
         """Raises ProgramError ``tensormap`` if the driver refuses the sizes."""
-        if address == self._address:
+        if address == self._address or 0 in self._item["dims"]:
             return
         item, rank = self._item, len(self._item["dims"])
         code = _encode()(

@@ -67,7 +67,7 @@ class GpuSide:
 
     @contextmanager
     def faults(self, what: str) -> Iterator[None]:
-        """Say of whatever PyTorch raises whether the device still lives.
+        """Say of whatever is raised whether the device still lives.
 
         Raises:
             ForgeError: What :func:`agent.judge.gpu_faults.fault` makes of a dead context;
@@ -75,6 +75,12 @@ class GpuSide:
         """
         try:
             yield
+        except ProgramError:
+            # A launch or a library step is also refused when a kernel before it broke the context.
+            code = driver.cuCtxSynchronize()[0]
+            if int(code):
+                raise fault(code, what) from None
+            raise
         except ForgeError:
             raise
         except torch.OutOfMemoryError as error:

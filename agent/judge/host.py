@@ -88,9 +88,9 @@ class Host:
     def _unmap(runner: Runner) -> None:
         try:
             runner.call("unmap", {}, _LOAD_SECONDS)
-            runner.mapped = False
         except ForgeError:
             runner.kill()
+        runner.mapped = False
 
     def allow(self, library: str) -> None:
         """The runner may read the folder that this library lies in."""

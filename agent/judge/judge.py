@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from agent.devices import open_device
-from agent.errors import ForgeError, ProgramError, WorkerError
+from agent.errors import ForgeError, MachineError, ProgramError, WorkerError
 from agent.judge.cases import Cases
 from agent.judge.check import Size, check, slots_json
 from agent.judge.host import Host
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _TRIES = 3
 _FILL_SECONDS = 120.0
+_FREE_MEMORY = "free memory on the device, or make the inputs smaller"
 
 
 _Result = TypeVar("_Result", Checked, Measured)
@@ -119,12 +120,19 @@ class Judge:
 
         Raises:
             MachineError: This machine cannot build.
+            WorkerError: ``not-timed``: eager does not run in the runner.
         """
         spec = self._spec(target)
         place = Path(cache or self._own_cache())
         sol_ns, floor, detail = self._kit.limits(spec, self._host, place, machine)
         self._floors[target] = floor
         same = self._quiet_identity(target)
+        if same.failure is not None:
+            raise WorkerError(
+                f"the reference cannot be timed here: {same.failure.message}"[:300],
+                _FREE_MEMORY,
+                code="not-timed",
+            )
         detail |= {
             "identity": {"ratio": same.ratio, "low": same.low, "high": same.high},
             "others": same.others,
@@ -267,11 +275,13 @@ class Judge:
 
     def _quiet_identity(self, target: int) -> Measured:
         """Eager's own time, taken again while others use much of the machine; the least counts."""
-        best = self.identity(target)
+        best = _unless_killed(lambda: self.identity(target))
         for _ in range(_TRIES - 1):
-            if best.others < QUIET:
+            if best.others < QUIET or best.failure is not None:
                 break
-            best = min(best, self.identity(target), key=lambda found: found.eager_ns)
+            again = self.identity(target)
+            if again.failure is None:
+                best = min(best, again, key=lambda found: found.eager_ns)
         return best
 
     def _spec(self, target: int) -> TargetSpec:
@@ -360,7 +370,12 @@ class Judge:
         arguments.write()
         copies = self._kit.copies(size, arguments.count)
         request = arguments.fill_request(copies, fresh=not same_target)
-        self._host.ask("fill", request, _FILL_SECONDS)
+        self._host.filled = None  # if it fails, nobody knows what the copies hold
+        try:
+            self._host.ask("fill", request, _FILL_SECONDS)
+        except ProgramError as error:
+            # These are the target's arguments: there is no room for any program.
+            raise MachineError(error.message, _FREE_MEMORY, code="gpu-memory") from None
         self._host.filled = wanted
         return arguments
 

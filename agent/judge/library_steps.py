@@ -43,6 +43,8 @@ class Environment:
             values, keywords = split_keywords(op, given)
             try:
                 result = operator(*values, **keywords)
+            except torch.OutOfMemoryError:
+                raise  # not for its arguments' shapes; the runner says what to do about it
             except (RuntimeError, ValueError, TypeError, IndexError) as error:
                 raise ProgramError(
                     f"the library step {op} fails: {' '.join(str(error).split())}"[:300],

@@ -75,7 +75,7 @@ def _threads() -> int:
 
 
 class Runner:
-    """One runner process; it starts at once and is waited for at the first call.
+    """One runner process; it starts and warms up at once, and is waited for at the first call.
 
     Args:
         fds: File descriptors of the shared memory, inherited under the same numbers.
@@ -121,6 +121,8 @@ class Runner:
         self.loaded: set[int] = set()
         self.mapped = False
         self.sandbox: dict[str, Any] = {}
+        with contextlib.suppress(OSError):  # one that is gone already is noticed when greeted
+            self._send("hello", {})
 
     @property
     def pid(self) -> int:
@@ -139,7 +141,7 @@ class Runner:
         if self._greeted:
             return
         try:
-            self.sandbox = self._ask("hello", {}, START_SECONDS)
+            self.sandbox = self._answer(START_SECONDS)
         except WorkerError as error:
             raise WorkerError(
                 f"the process that runs candidates does not start: {error.message}",
@@ -159,13 +161,19 @@ class Runner:
         return self._ask(verb, args, seconds)
 
     def _ask(self, verb: str, args: dict[str, Any], seconds: float) -> dict[str, Any]:
+        try:
+            self._send(verb, args)
+        except OSError:
+            raise self._dead() from None
+        return self._answer(seconds)
+
+    def _send(self, verb: str, args: dict[str, Any]) -> None:
         self._count += 1
         request = {"id": self._count, "verb": verb, "args": args}
         assert self._process.stdin is not None
-        try:
-            self._process.stdin.write(json.dumps(request).encode() + b"\n")
-        except OSError:
-            raise self._dead() from None
+        self._process.stdin.write(json.dumps(request).encode() + b"\n")
+
+    def _answer(self, seconds: float) -> dict[str, Any]:
         answer = json.loads(self._line(time.monotonic() + seconds, seconds))
         if answer.get("id") != self._count:
             self.kill()

@@ -30,12 +30,14 @@ _SWIZZLE_BYTES = {"32B": 32, "64B": 64, "128B": 128}
 def check_launch(step: dict[str, Any]) -> None:
     """Grid, block, cluster and shared memory of a bound launch.
 
+    A grid may have no blocks, as for an empty argument: such a launch is left out.
+
     Raises:
         ProgramError: ``plan``, with the kernel, the numbers and the limit.
     """
     kernel = str(step["kernel"])[:64]
     grid, block, cluster = step["grid"], step["block"], step["cluster"]
-    _within(kernel, "grid", grid, MAX_GRID)
+    _within(kernel, "grid", grid, MAX_GRID, least=0)
     _within(kernel, "block", block, MAX_BLOCK)
     if math.prod(block) > MAX_THREADS:
         raise _bad(f"{kernel}: block {block} is {math.prod(block)} threads; {MAX_THREADS} at most")
@@ -56,10 +58,12 @@ def check_launch(step: dict[str, Any]) -> None:
         )
 
 
-def _within(kernel: str, what: str, sizes: Sequence[int], limits: Sequence[int]) -> None:
+def _within(
+    kernel: str, what: str, sizes: Sequence[int], limits: Sequence[int], least: int = 1
+) -> None:
     for size, limit, axis in zip(sizes, limits, "xyz", strict=True):
-        if not 1 <= size <= limit:
-            raise _bad(f"{kernel}: {what}.{axis} is {size}; it is between 1 and {limit}")
+        if not least <= size <= limit:
+            raise _bad(f"{kernel}: {what}.{axis} is {size}; it is between {least} and {limit}")
 
 
 def check_tensormap(item: dict[str, Any]) -> None:
@@ -80,7 +84,7 @@ def check_tensormap(item: dict[str, Any]) -> None:
             f"element_strides, not {len(strides)}, {len(box)} and {len(steps)}"
         )
     for what, sizes, least, most in (
-        ("dims", dims, 1, 2**32),
+        ("dims", dims, 0, 2**32),
         ("box", box, 1, MAX_BOX),
         ("element_strides", steps, 1, MAX_ELEMENT_STRIDE),
     ):

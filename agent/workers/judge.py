@@ -7,19 +7,26 @@ Verbs ``load``, ``calibrate``, ``check``, ``screen``, ``measure``, ``identity``,
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agent.judge.judge import Judge
 from agent.judge.verdict import Timed
 from agent.task import TaskSource
 from agent.workers.serve import serve
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Handler = Callable[[dict[str, Any]], dict[str, Any]]
+
 _judge: Judge | None = None
+_on_gpu = False
 
 
 def _the_judge(device: str = "") -> Judge:
-    global _judge
+    global _judge, _on_gpu
     if _judge is None:
+        _on_gpu = device == "cuda"
         _judge = Judge(device or "cpu", log=os.fdopen(os.dup(2), "wb"))
     return _judge
 
@@ -68,8 +75,28 @@ def advise(args: dict[str, Any]) -> dict[str, Any]:
     )
 
 
+def _watched(handler: Handler) -> Handler:
+    """A handler whose faults on a GPU are told for what they are: no program's, but the machine's.
+
+    They end the session with a cure; as a mere fault they would fail one node after the other.
+    """
+
+    def handle(args: dict[str, Any]) -> dict[str, Any]:
+        try:
+            return handler(args)
+        except RuntimeError as error:
+            if not _on_gpu:
+                raise
+            from agent.judge.gpu_kit import of_the_machine
+
+            with of_the_machine("judging"):
+                raise error
+
+    return handle
+
+
 if __name__ == "__main__":
-    serve({
+    handlers: dict[str, Handler] = {
         "load": load,
         "calibrate": calibrate,
         "check": check,
@@ -78,4 +105,5 @@ if __name__ == "__main__":
         "identity": identity,
         "sanitize": sanitize,
         "advise": advise,
-    })  # fmt: skip
+    }
+    serve({verb: _watched(handler) for verb, handler in handlers.items()})

@@ -168,7 +168,7 @@ def test_a_launch_on_the_gpu_has_a_grid_and_a_block(change: str, words: str) -> 
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ("grid = 1", "grid = 0", "grid.x is 0"),
+        ("grid = 1", "grid = -1", "grid.x is -1"),
         ("grid = 1", "grid = [1, 65536]", "grid.y is 65536"),
         ("grid = 1", "grid = [1, 1, 1, 1]", "one to three"),
         ("grid = 1", "grid = []", "one to three"),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from agent.audit.cuda.texts import (
     NATURAL,
     RELU,
+    WRONG,
     cheat,
     launch,
     relu,
@@ -106,7 +107,8 @@ def _launched(name: str, source: str, rungs: str = "read|build|check", **how: st
 
 
 LIMITS = [
-    _launched("no blocks", relu(), grid="0"),
+    cheat("no blocks", "unwritten", "relu", relu(), codes=WRONG, plan=launch(
+          "x", "out", "x.numel", grid="0")),
     _launched("a negative grid", relu(), grid="-3"),
     _launched("a grid too high", relu(), grid='[1, 70000]'),
     _launched("a grid too wide", relu(), grid="2147483648"),

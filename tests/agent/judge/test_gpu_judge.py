@@ -207,3 +207,16 @@ def test_eager_against_itself_is_one(gpu):
     assert found.low <= 1.02
     assert found.high >= 0.98
     assert found.verdict in ("SAME", "UNSURE")
+
+
+def test_an_empty_neighbour_has_no_blocks_and_passes(gpu):
+    TASKS["from_nothing"] = """
+import torch
+RANGES = {"rows": (0, 300)}
+def reference(x):
+    return x * 3.0
+def inputs(device, rows=256):
+    return [torch.randn(rows, 64, device=device)]
+"""
+    triple = HEAD + "if (i < n) out[i] = x[i] * 3.0f; }"
+    assert gpu.check("from_nothing", triple) is None

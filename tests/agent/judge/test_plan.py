@@ -99,7 +99,7 @@ def test_plans_that_name_what_is_not_there_are_refused(bound, code):
 @pytest.mark.parametrize(
     ("bound", "words"),
     [
-        (steps(kernel(X, OUT, grid=[0, 1, 1])), "grid.x is 0"),
+        (steps(kernel(X, OUT, grid=[-1, 1, 1])), "grid.x is -1"),
         (steps(kernel(X, OUT, grid=[1])), "not as it must be"),
         (steps(kernel(X, OUT, block="left out")), "not as it must be"),
         (steps(kernel(X, OUT, cooperative=1)), "no bool"),
