@@ -68,13 +68,15 @@ def fastest(target: TargetRow | None) -> Timed | None:
 
 def gain(node: NodeRow, target: TargetRow | None) -> str:
     """A node's gain with the name of what it is against: ``1.21x vs compile-max``, or nothing."""
+    rival = fastest(target)
+    if rival is None:
+        return ""  # eager alone was measured
     against = record(node.against) if node.confirmed == 1 else {}
     if name := against.get("name"):
         spread = figures.interval(number(against.get("low")), number(against.get("high")))
         ratio = figures.speedup(number(against.get("ratio")))
         return f"{ratio} vs {one_line(name, 14)} {spread}".rstrip()
-    rival = fastest(target)
-    if rival is None or not node.gain:
+    if not node.gain:
         return ""
     return f"{figures.speedup(node.gain)} vs {rival.name}"
 

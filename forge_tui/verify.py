@@ -95,7 +95,7 @@ class Ladder:
         outcome = one_line(line.get("verdict") or line.get("outcome") or "", 12)
         text = f"{outcome} {figures.speedup(ratio)} vs eager {spread} 95 %".strip()
         over = number(line.get("gain"))
-        if over and line.get("against"):
+        if over and line.get("against", "eager") != "eager":
             text += f", gain {figures.speedup(over)} vs {one_line(line['against'], 14)}"
         if sol := number(line.get("sol_fraction")):
             text += f", {figures.percent(sol)} of the speed of light"
@@ -115,7 +115,7 @@ class Ladder:
         spread = figures.interval(number(line.get("low")), number(line.get("high")))
         text = f"{figures.speedup(number(line.get('ratio')))} vs eager {spread}"
         against = record(line.get("against"))
-        if against.get("name"):
+        if against.get("name", "eager") != "eager":
             over = figures.interval(number(against.get("low")), number(against.get("high")))
             ratio = figures.speedup(number(against.get("ratio")))
             text += f", {ratio} vs {one_line(against['name'], 14)} {over}"

@@ -165,7 +165,7 @@ def _confirmed(payload: dict[str, Any]) -> tuple[str, str]:
         spread = figures.interval(payload.get("low"), payload.get("high"))
         text = f"confirmed, {figures.speedup(payload.get('ratio'))} {spread}"
         against = payload.get("against") or {}
-        if isinstance(against, dict) and against.get("name"):
+        if isinstance(against, dict) and against.get("name", "eager") != "eager":
             name, ratio = one_line(against["name"], 14), figures.number(against.get("ratio"))
             text += f", {figures.speedup(ratio)} vs {name}"
         return text, "good"
