@@ -107,13 +107,14 @@ async def test_a_lost_gpu_is_told_of_until_the_search_is_taken_up(
     async with watched(saga.path, size) as one:
         saga.fail(LOST)
         await one.until(lambda: "failed - press r to resume" in one.line(0))
-        told = " ".join(" ".join(one.line(number) for number in range(1, 4)).split())
-        assert LOST in told
+        # The lines above the tree are laid out after the status line has been written.
+        await one.until(
+            lambda: LOST in " ".join(" ".join(one.line(at) for at in range(1, 4)).split())
+        )
         assert "r resume" in one.text()
         assert "target / idea" in one.text()
         saga.writer.emit("EngineStarted", pid=1, host="box", version="0", machine={})
-        await one.until(lambda: "running" in one.line(0))
-        assert "target / idea" in one.line(1)
+        await one.until(lambda: "running" in one.line(0) and "target / idea" in one.line(1))
 
 
 async def test_a_gpu_search_in_ascii_without_colour(
