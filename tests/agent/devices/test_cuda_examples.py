@@ -10,6 +10,7 @@ import pytest
 from agent.devices import open_device
 from agent.devices.cuda import nvrtc
 from agent.devices.cuda.arches import arch_of
+from agent.judge.gpu_rates import SOURCE
 from agent.program import parse_reply
 
 ROOT = Path(__file__).parents[3]
@@ -30,3 +31,14 @@ def test_it_compiles_with_every_value_of_its_tunables(tmp_path, name, arch):
         built = device.build(program.source, values, program.kernels(), tmp_path)
         assert set(built.detail["kernels"]) == set(program.kernels())
         assert all(kernel["spill_stores"] == 0 for kernel in built.detail["kernels"].values())
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a", NEWEST])
+@pytest.mark.parametrize("unroll", [1, 2, 4])
+def test_the_streaming_kernel_compiles_in_its_forms(tmp_path, unroll, arch):
+    device = open_device("cuda", arch)
+    for streaming, streams in [(0, 1), (1, 1), (0, 2), (1, 8)]:
+        values = {"UNROLL": unroll, "STREAMING": streaming, "STREAMS": streams}
+        built = device.build(SOURCE, values, ["stream"], tmp_path)
+        assert built.detail["access"]["stream"]["load_bytes"] == 16
+        assert built.detail["kernels"]["stream"]["spill_stores"] == 0
