@@ -7,12 +7,16 @@
     ├── ProgramError       a reply breaks the program contract
     ├── BuildError         the compiler, or our reading of what it built, refused the source
     ├── MachineError       this machine lacks something (compiler, memory, permission)
-    └── WorkerError        a worker died, hung, or answered nonsense
+    ├── WorkerError        a worker died, hung, or answered nonsense
+    └── ModelError         a language model could not be had, or gave no usable reply
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from agent.writers.ask import Answer
 
 
 class ForgeError(Exception):
@@ -78,6 +82,35 @@ class MachineError(ForgeError):
 
 class WorkerError(ForgeError):
     """A worker process died, ran past its time, or answered nonsense."""
+
+
+class ModelError(ForgeError):
+    """A language model could not be had, or gave no usable reply.
+
+    Args:
+        again: Whether the same call may succeed later.
+        fatal: Whether no call of this model can succeed: a bad key, an unknown model.
+        wait_s: How long the provider asks us to wait.
+        partial: What came in before it failed, for the ledger: an ``agent.writers.ask.Answer``.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        cure: str = "",
+        *,
+        code: str = "model",
+        evidence: dict[str, Any] | None = None,
+        again: bool = False,
+        fatal: bool = False,
+        wait_s: float | None = None,
+        partial: Answer | None = None,
+    ) -> None:
+        super().__init__(message, cure, code=code, evidence=evidence)
+        self.again = again
+        self.fatal = fatal
+        self.wait_s = wait_s
+        self.partial = partial
 
 
 def describe(error: BaseException, limit: int = 300) -> str:
