@@ -11,6 +11,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from store.errors import FolderError, StoreError
+from store.paths import refuse_sample
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,6 +22,7 @@ VERBS = {
     "stop": "the engine ends, with everything saved",
     "prune": "close a branch: args node",
     "unprune": "open a branch again: args node",
+    "hint": "tell the writers of a branch, or of a whole target: args node or target, and text",
 }
 
 
@@ -33,6 +35,7 @@ def send(path: Path, verb: str, **args: Any) -> int:
     """
     if verb not in VERBS:
         raise StoreError(f"unknown command {verb}", f"one of {', '.join(VERBS)}")
+    refuse_sample(path)
     try:
         conn = sqlite3.connect(
             f"{path.as_uri()}?mode=rw", uri=True, isolation_level=None, timeout=5.0

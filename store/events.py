@@ -99,6 +99,7 @@ EVENTS: dict[str, Kind] = {
         action="str",
         writer="str",
         model="str?",
+        step="str?",
     ),
     "NodeStage": _kind("a node's work moved on", stage="str"),
     "NodeRequeued": _kind("unfinished work is taken up again", reason="str", died="bool"),
@@ -162,12 +163,39 @@ EVENTS: dict[str, Kind] = {
     "BestWithdrawn": _kind("a best node did not hold", reason="str"),
     "BranchPruned": _kind("a branch is closed, reversibly", nodes="int", by="str", reason="str"),
     "BranchUnpruned": _kind("a branch is open again", nodes="int", by="str"),
-    "CallReserved": _kind("money is set aside before a model call", call="int", micro_dollars="int",
-                          model="str"),
-    "CallSettled": _kind(
-        "a model call was paid", call="int", state="str", micro_dollars="int", tokens_in="int",
-        tokens_out="int",
+    # The most that the call may cost; no micro_dollars: no price of the model is known.
+    "CallReserved": _kind(
+        "money is set aside before a writer is asked",
+        call="int",
+        micro_dollars="int?",
+        model="str",
+        action="str?",
+        purpose="str?",
+        writer="str?",
+        tokens="int?",
+        prompt="str?",
+        attempt="int?",
     ),
+    # No micro_dollars: what it cost is not known; a call answered by hand costs nothing.
+    "CallSettled": _kind(
+        "a call is over: paid, failed, lost (with an engine that died) or answered (by hand)",
+        call="int",
+        state="str",
+        micro_dollars="int?",
+        tokens_in="int?",
+        tokens_out="int?",
+        tokens_cached="int?",
+        tokens_reasoning="int?",
+        estimated="bool?",
+        error="str?",
+        finish="str?",
+        seconds="float?",
+    ),
+    "CallWaiting": _kind(
+        "a node waits to ask again", call="int", model="str", reason="str", seconds="float",
+        attempt="int",
+    ),
+    "HintGiven": _kind("a person told the writers something", text="str", by="str"),
     "CommandAnswered": _kind(
         "the engine answered a person", command="int", verb="str", ok="bool", answer="str"
     ),

@@ -27,6 +27,21 @@ def sessions_folder(home: Path | None = None) -> Path:
     return (home or data_home()) / "sessions"
 
 
+def samples_folder() -> Path:
+    """The sessions that come with the package, for viewers: ``sample:NAME``."""
+    return Path(__file__).parent / "samples"
+
+
+def refuse_sample(path: Path) -> None:
+    """Raise FolderError for a session that came with the package: nobody changes it."""
+    if path.parent == samples_folder():
+        raise FolderError(
+            f"{path.name} is a sample, which is for looking at",
+            "run it again as a session of your own: "
+            f"forge-tui run TASK --replay sample:{path.name.removesuffix(SUFFIX)}",
+        )
+
+
 def machine_path(home: Path | None = None) -> Path:
     return (home or data_home()) / "machine.db"
 

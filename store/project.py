@@ -11,12 +11,14 @@ import json
 from typing import TYPE_CHECKING
 
 from store.results import back_up
-from store.rules import RULES, dump, dump_or_null, insert, rule, update
+from store.rules import RULES, dump, dump_or_null, insert, rule, storable, update
 
 if TYPE_CHECKING:
     import sqlite3
 
     from store.events import Event
+
+MAX_HINT = 10_000
 
 
 def apply(conn: sqlite3.Connection, event: Event) -> None:
@@ -115,8 +117,9 @@ def _node_created(conn: sqlite3.Connection, event: Event) -> None:
         "nodes",
         {"id": event.node, "target": event.target, "parent": p["parent"],
          "second_parent": p["second_parent"], "action": p["action"], "writer": p["writer"],
-         "model": p["model"], "title": "", "state": "live", "stage": "writing", "visits": 0,
-         "pruned": 0, "confirmed": 0, "attempts": 1, "micro_dollars": 0,
+         "model": p["model"], "step": p["step"], "title": "", "state": "live",
+         "stage": "writing", "visits": 0, "pruned": 0, "confirmed": 0, "attempts": 1,
+         "micro_dollars": 0,
          "created_us": event.at_us, "stage_us": event.at_us, "rev": event.seq},
     )  # fmt: skip
 
@@ -158,27 +161,42 @@ def _branch_pruned(conn: sqlite3.Connection, event: Event) -> None:
     back_up(conn, event, visit=False)
 
 
+@rule("HintGiven")
+def _hint_given(conn: sqlite3.Connection, event: Event) -> None:
+    row = {"hint": storable(event.payload["text"], MAX_HINT) or None, "rev": event.seq}
+    update(conn, "nodes" if event.node else "targets", event.node or event.target, row)
+
+
 # -- money -----------------------------------------------------------------------------------------
 
 
 @rule("CallReserved")
 def _call_reserved(conn: sqlite3.Connection, event: Event) -> None:
     p = event.payload
-    insert(
-        conn,
-        "model_calls",
-        {"id": p["call"], "target": event.target, "node": event.node, "model": p["model"],
-         "state": "reserved", "reserved": p["micro_dollars"], "at_us": event.at_us,
-         "rev": event.seq},
-    )  # fmt: skip
+    row = {name: p[name] for name in ("model", "action", "purpose", "writer", "prompt", "attempt")}
+    row |= {"id": p["call"], "target": event.target, "node": event.node, "state": "reserved",
+            "reserved": p["micro_dollars"], "reserved_tokens": p["tokens"],
+            "at_us": event.at_us, "rev": event.seq}  # fmt: skip
+    insert(conn, "model_calls", row)
+    conn.execute(
+        "UPDATE nodes SET calls = calls + 1, rev = ? WHERE id = ?", [event.seq, event.node]
+    )
 
 
 @rule("CallSettled")
 def _call_settled(conn: sqlite3.Connection, event: Event) -> None:
     p = event.payload
-    row = {name: p[name] for name in ("state", "micro_dollars", "tokens_in", "tokens_out")}
-    update(conn, "model_calls", p["call"], {**row, "rev": event.seq})
+    row = {name: p[name] for name in ("state", "micro_dollars", "tokens_in", "tokens_out",
+                                      "tokens_cached", "tokens_reasoning", "error", "finish",
+                                      "seconds")}  # fmt: skip
+    row |= {"estimated": None if p["estimated"] is None else int(p["estimated"]),
+            "settled_us": event.at_us, "rev": event.seq}  # fmt: skip
+    update(conn, "model_calls", p["call"], row)
     conn.execute(
-        "UPDATE nodes SET micro_dollars = micro_dollars + ?, rev = ? WHERE id = ?",
-        [p["micro_dollars"], event.seq, event.node],
-    )
+        "UPDATE nodes SET micro_dollars = micro_dollars + ?, tokens_in = tokens_in + ?, "
+        "tokens_out = tokens_out + ?, unpriced = unpriced + ?, lost = lost + ?, rev = ? "
+        "WHERE id = ?",
+        [p["micro_dollars"] or 0, p["tokens_in"] or 0, p["tokens_out"] or 0,
+         int(p["micro_dollars"] is None and p["state"] != "answered"), int(p["state"] == "lost"),
+         event.seq, event.node],
+    )  # fmt: skip

@@ -15,13 +15,18 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from store.errors import SessionDamaged, SessionTooNew
 from store.events import Event, complete
 from store.lock import engine_alive
+from store.older import SCHEMA_OF_CALLS, SPENDING, stand_ins
 from store.paths import read_only_mount
 from store.rows import (
+    CallRow,
     Heartbeat,
     NodeRow,
     Program,
+    PromptText,
+    ReplyText,
     Row,
     SessionRow,
+    Spending,
     StreamPiece,
     TargetRow,
     VariantRow,
@@ -109,7 +114,7 @@ class SessionReader:
     def _rows(self, kind: type[R], rest: str, values: Sequence[object] = ()) -> list[R]:
         table = _TABLES[kind]
         with sound(self.path):
-            missing = _MISSING_IN_FIRST.get(kind) if self._written_as() < SESSION_SCHEMA else None
+            missing = stand_ins(kind, self._written_as())
             found = self.conn.execute(f"SELECT {kind.columns(missing)} FROM {table} {rest}", values)
             return [kind.make(row) for row in found]
 
@@ -131,7 +136,7 @@ class SessionReader:
 
     def targets(self, after_rev: int = 0) -> list[TargetRow]:
         rows = self._rows(TargetRow, "WHERE rev > ? ORDER BY id", [after_rev])
-        if self._schema == SESSION_SCHEMA:
+        if self._schema > 1:
             return rows
         return [replace(row, baselines=eager_as_record(row.baselines or {})) for row in rows]
 
@@ -234,8 +239,43 @@ class SessionReader:
         )
         return int(count)
 
+    # -- calls -------------------------------------------------------------------------------------
+
+    def calls(self, node: int | None = None, after_rev: int = 0) -> list[CallRow]:
+        """Calls touched after an event, of one node or of all, oldest first."""
+        if node is None:
+            return self._rows(CallRow, "WHERE rev > ? ORDER BY id", [after_rev])
+        return self._rows(CallRow, "WHERE node = ? AND rev > ? ORDER BY id", [node, after_rev])
+
+    def prompt(self, key: str) -> PromptText | None:
+        """What a writer was asked, by its hash."""
+        rows = self._contents(PromptText, "WHERE hash = ?", key)
+        return rows[0] if rows else None
+
+    def reply(self, call: int) -> ReplyText | None:
+        """What a call was answered; None while it is in flight, or when nothing came."""
+        rows = self._contents(ReplyText, "WHERE call = ?", call)
+        return rows[0] if rows else None
+
+    def _contents(self, kind: type[R], rest: str, key: object) -> list[R]:
+        with sound(self.path):
+            if self._written_as() < SCHEMA_OF_CALLS:
+                return []
+        return self._rows(kind, rest, [key])
+
+    def spending(self) -> Spending:
+        """What the calls come to, those in flight apart."""
+        with sound(self.path):
+            schema = self._written_as()
+        (found,) = self._ask(SPENDING[schema >= SCHEMA_OF_CALLS])
+        with sound(self.path):
+            return Spending(*(int(value or 0) for value in found))
+
     def micro_dollars(self) -> int:
-        """What was paid for model calls, and what is set aside for those in flight."""
+        """What was paid for model calls, and what is set aside for those in flight.
+
+        Calls without a known price count for nothing; ``spending`` says how many there are.
+        """
         ((paid,),) = self._ask(
             "SELECT sum(CASE state WHEN 'reserved' THEN reserved ELSE micro_dollars END) "
             "FROM model_calls"
@@ -271,13 +311,6 @@ def _damaged(path: Path, why: str) -> SessionDamaged:
     )
 
 
-# What stands for the columns that sessions of the first schema lack.
-_MISSING_IN_FIRST: dict[type[Row], dict[str, str]] = {
-    NodeRow: {"call_ns": "NULL", "gain": "ratio", "library": "0", "foreign": "0", "advice": "NULL",
-              "against": "NULL", "sanitizer": "NULL"},
-    VerdictRow: {"call_ns": "NULL", "eager_call_ns": "NULL"},
-}  # fmt: skip
-
 _TABLES: dict[type[Row], str] = {
     SessionRow: "session",
     TargetRow: "targets",
@@ -287,4 +320,7 @@ _TABLES: dict[type[Row], str] = {
     Heartbeat: "heartbeat",
     StreamPiece: "streams",
     Program: "programs",
+    CallRow: "model_calls",
+    PromptText: "prompts",
+    ReplyText: "replies",
 }

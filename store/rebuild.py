@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from sqlite_utils import Database
 
 from store.events import encode
+from store.older import SCHEMA_OF_CALLS
 from store.project import apply
 from store.reading import SessionReader
 from store.schema import projected
@@ -25,6 +26,16 @@ CREATE TEMP VIEW samples AS SELECT * FROM whole.samples;
 CREATE TEMP VIEW streams AS SELECT * FROM whole.streams WHERE at_us <= {at_us};
 CREATE TEMP VIEW heartbeat AS SELECT * FROM whole.heartbeat WHERE 0;
 CREATE TEMP VIEW commands AS SELECT * FROM whole.commands WHERE at_us <= {at_us};
+"""
+# A file of an older schema has no tables to look at.
+_ASKED_NOTHING = """
+CREATE TEMP VIEW prompts AS SELECT '' AS hash, '' AS system, '' AS user, 0 AS at_us WHERE 0;
+CREATE TEMP VIEW replies AS
+SELECT 0 AS call, 0 AS node, '' AS text, '' AS thinking, 0 AS at_us WHERE 0;
+"""
+_ASKED = """
+CREATE TEMP VIEW prompts AS SELECT * FROM whole.prompts WHERE at_us <= {at_us};
+CREATE TEMP VIEW replies AS SELECT * FROM whole.replies WHERE at_us <= {at_us};
 """
 
 
@@ -53,4 +64,7 @@ def reader_at(reader: SessionReader, seq: int) -> SessionReader:
     at_us = events[-1].at_us if events else 0
     uri = f"{reader.path.as_uri()}?mode=ro".replace("'", "''")
     conn.executescript(_ASIDES.format(uri=uri, at_us=at_us))
+    (schema,) = conn.execute("PRAGMA whole.user_version").fetchone()
+    asked = _ASKED if schema >= SCHEMA_OF_CALLS else _ASKED_NOTHING
+    conn.executescript(asked.format(at_us=at_us))
     return SessionReader(reader.path, conn)

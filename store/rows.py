@@ -69,7 +69,8 @@ class TargetRow(Row):
     """A target. ``state``: open, closed or refused; ``confirmed``: 1 yes, 0 not yet, -1 no.
 
     ``baselines`` has ``eager`` as ``{"ns", "call_ns"}`` and, by name, what ``BaselineMeasured``
-    told of the compiled forms: ``{"ratio", "low", "high", "ns", ...}`` or ``{"error"}``.
+    told of the compiled forms: ``{"ratio", "low", "high", "ns", ...}`` or ``{"error"}``. ``hint``
+    is what a person told the writers of all its nodes.
     """
 
     JSON: ClassVar[frozenset[str]] = frozenset({"spec", "task", "baselines", "detail"})
@@ -91,6 +92,7 @@ class TargetRow(Row):
     best_ratio: float | None
     confirmed: int
     rev: int
+    hint: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +100,12 @@ class NodeRow(Row):
     """A node of a target's tree.
 
     Attributes:
-        action: draft, improve, repair, combine or import.
+        action: draft, improve, repair, combine or import; ``step`` says small or large of an
+            improvement.
+        writer: drafter, person, model (``model`` is its name), inbox or replay.
         state: live, scored, failed or dropped; ``stage`` says what a live one is doing (queued,
-            writing, building, checking, tuning, timing, confirming) since ``stage_us``.
+            asking, waiting, writing, building, checking, tuning, timing, confirming) since
+            ``stage_us``.
         rung, code, reason: Where and why a failed node failed.
         outcome: FASTER, SAME, SLOWER or UNSURE, against eager; LIBRARY for what would be FASTER
             and consists of library calls alone, which is no win.
@@ -118,6 +123,11 @@ class NodeRow(Row):
         pruned: Whether this node's own branch was closed (descendants inherit it on screen).
         attempts: 1, and one more for each engine that died at work on it.
         seconds: Seconds spent by stage.
+        micro_dollars: What its calls are known to have cost; of a lost one what was set aside.
+        calls: How often a writer was asked; tokens are those of settled calls.
+        unpriced, lost: How many of the settled calls cost nobody knows what; how many were in
+            flight when their engine died.
+        hint: What a person told the writers of its branch.
     """
 
     JSON: ClassVar[frozenset[str]] = frozenset(
@@ -164,6 +174,13 @@ class NodeRow(Row):
     advice: list[Any] | None = None
     against: dict[str, Any] | None = None
     sanitizer: dict[str, Any] | None = None
+    step: str | None = None
+    hint: str | None = None
+    calls: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    unpriced: int = 0
+    lost: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,3 +264,104 @@ class Program(Row):
     plan: str
     title: str
     at_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class PromptText(Row):
+    """What a writer was asked, stored once under its hash."""
+
+    hash: str
+    system: str
+    user: str
+    at_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyText(Row):
+    """What a call was answered; ``thinking`` is what the model thought, "" where nobody knows."""
+
+    call: int
+    node: int
+    text: str
+    thinking: str
+    at_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class CallRow(Row):
+    """One attempt to have a reply from a writer.
+
+    Attributes:
+        state: reserved (in flight), paid, failed, lost (its engine died) or answered (by hand).
+        reserved, reserved_tokens: The most that it may cost, set aside while it is in flight; None
+            where no price is known.
+        micro_dollars: What it cost (lost: what was set aside); None when nobody knows.
+        writer: model, inbox or replay; ``model`` is the model's name, else "".
+        purpose: write, or format: the same reply asked for in the right form.
+        prompt: The hash of what was asked (``SessionReader.prompt``).
+        attempt: 1, and one more for each earlier failure of the same question.
+        tokens_cached: Those of ``tokens_in`` that the provider had in its cache.
+        tokens_reasoning: Those of ``tokens_out`` that are no part of the reply.
+        estimated: 1 when the tokens were counted by us and not by the provider.
+        error: Why it failed: a code.
+        finish: How the reply ended: stop, length, or what else the provider called it.
+        at_us, settled_us: When it began and was over.
+    """
+
+    id: int
+    target: int
+    node: int
+    model: str
+    state: str
+    reserved: int | None
+    micro_dollars: int | None
+    tokens_in: int | None
+    tokens_out: int | None
+    at_us: int
+    rev: int
+    action: str | None
+    purpose: str | None
+    writer: str | None
+    reserved_tokens: int | None
+    prompt: str | None
+    attempt: int | None
+    tokens_cached: int | None
+    tokens_reasoning: int | None
+    estimated: int | None
+    error: str | None
+    finish: str | None
+    seconds: float | None
+    settled_us: int | None
+
+    @property
+    def unpriced(self) -> bool:
+        """Whether it is over and nobody knows what it cost."""
+        return self.micro_dollars is None and self.state not in {"reserved", "answered"}
+
+
+@dataclass(frozen=True, slots=True)
+class Spending(Row):
+    """What a session's calls come to.
+
+    Attributes:
+        calls: Calls of models, in flight or over; what a person or a recording answers is none.
+        micro_dollars: What the settled ones are known to have cost.
+        in_flight, reserved, reserved_tokens: Calls of models not over yet, and the most that those
+            with a known price, or with a known bound, may cost.
+        unpriced: Settled calls that cost nobody knows what.
+        lost: Settled calls that were in flight when their engine died.
+        estimated: Settled calls whose tokens were counted by us.
+    """
+
+    calls: int
+    micro_dollars: int
+    in_flight: int
+    reserved: int
+    reserved_tokens: int
+    unpriced: int
+    lost: int
+    tokens_in: int
+    tokens_out: int
+    tokens_cached: int
+    tokens_reasoning: int
+    estimated: int

@@ -33,6 +33,11 @@ def dump_or_null(value: Any) -> str | None:
     return None if value is None else dump(value)
 
 
+def storable(text: str, most: int) -> str:
+    """At most ``most`` characters of a text from outside, as such that SQLite takes."""
+    return text[:most].encode("utf-8", "replace").decode()
+
+
 def insert(conn: sqlite3.Connection, table: str, row: dict[str, Any]) -> None:
     names = ", ".join(f'"{name}"' for name in row)
     conn.execute(

@@ -2,8 +2,8 @@
 
 Three sorts of tables. *Projected* rows (session, targets, nodes, variants, verdicts, model_calls)
 are what the events say and nothing more; ``rev`` is the event that last touched a row. *Content*
-(programs, samples, streams) is too large for events, which name it. *Asides*: ``heartbeat`` is
-overwritten each second, ``commands`` is what viewers write.
+(programs, samples, streams, prompts, replies) is too large for events, which name it. *Asides*:
+``heartbeat`` is overwritten each second, ``commands`` is what viewers write.
 """
 
 from __future__ import annotations
@@ -58,10 +58,64 @@ def m002_baselines(db: Database) -> None:
     db.execute("PRAGMA user_version = 2")
 
 
+@SESSION()
+def m003_calls(db: Database) -> None:
+    _projected_third(db)
+    _count_calls(db)
+    db.table("prompts").create(
+        {"hash": str, "system": str, "user": str, "at_us": int},
+        pk="hash",
+        not_null={"system", "user", "at_us"},
+    )
+    db.table("replies").create(
+        {"call": int, "node": int, "text": str, "thinking": str, "at_us": int},
+        pk="call",
+        not_null={"node", "text", "thinking", "at_us"},
+    )
+    # An engine looks for new commands all the time, and may have answered many.
+    db.execute("CREATE INDEX idx_commands_unanswered ON commands(id) WHERE answered = 0")
+    db.execute("PRAGMA user_version = 3")
+
+
+def _count_calls(db: Database) -> None:
+    """What the second schema's calls say in the third's columns."""
+    settled = db.execute(
+        "SELECT at_us, json_extract(payload, '$.call') FROM events WHERE kind = 'CallSettled'"
+    ).fetchall()
+    for row in settled:
+        db.execute("UPDATE model_calls SET settled_us = ? WHERE id = ?", row)
+    for name, counted in (("calls", "count(*)"), ("tokens_in", "total(tokens_in)"),
+                          ("tokens_out", "total(tokens_out)"),
+                          ("lost", "total(state = 'lost')")):  # fmt: skip
+        db.execute(
+            f"UPDATE nodes SET {name} = CAST((SELECT {counted} FROM model_calls "
+            "WHERE node = nodes.id) AS INTEGER) WHERE id IN (SELECT node FROM model_calls)"
+        )
+
+
 def projected(db: Database) -> None:
     """The tables that follow from events alone, for rebuilding a past moment."""
     _projected_first(db)
     _projected_second(db)
+    _projected_third(db)
+
+
+def _projected_third(db: Database) -> None:
+    db.table("targets").add_column("hint", str)
+    nodes = db.table("nodes")
+    for name in ("step", "hint"):
+        nodes.add_column(name, str)
+    for name in ("calls", "tokens_in", "tokens_out", "unpriced", "lost"):
+        nodes.add_column(name, int, not_null_default=0)
+    calls = db.table("model_calls")
+    for name, kind in (("action", str), ("purpose", str), ("writer", str),
+                       ("reserved_tokens", int), ("prompt", str), ("attempt", int),
+                       ("tokens_cached", int), ("tokens_reasoning", int), ("estimated", int),
+                       ("error", str), ("finish", str), ("seconds", float),
+                       ("settled_us", int)):  # fmt: skip
+        calls.add_column(name, kind)
+    calls.create_index(["node"])
+    calls.create_index(["rev"])
 
 
 def _projected_second(db: Database) -> None:
@@ -135,3 +189,14 @@ def m001_measured(db: Database) -> None:
         pk=("kind", "machine", "key"),
     )
     db.execute("PRAGMA user_version = 1")
+
+
+@MACHINE()
+def m002_rules(db: Database) -> None:
+    db.table("rules").create(
+        {"machine": str, "language": str, "key": str, "text": str, "count": int, "first_us": int,
+         "last_us": int, "muted": int},
+        pk=("machine", "language", "key"),
+        not_null={"text", "count", "first_us", "last_us", "muted"},
+    )  # fmt: skip
+    db.execute("PRAGMA user_version = 2")

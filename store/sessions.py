@@ -13,13 +13,23 @@ from typing import TYPE_CHECKING, Any
 
 from store.errors import SessionNotFound, StoreError
 from store.lock import engine_alive
-from store.paths import SUFFIX, data_home, lock_path, log_path, sessions_folder, writable_folder
+from store.paths import (
+    SUFFIX,
+    data_home,
+    lock_path,
+    log_path,
+    refuse_sample,
+    samples_folder,
+    sessions_folder,
+    writable_folder,
+)
 from store.reading import SessionReader
 
 if TYPE_CHECKING:
     from store.rows import SessionRow
 
 ACTIVE = frozenset({"running", "pausing", "paused"})
+SAMPLE = "sample:"
 _ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"
 
 
@@ -31,6 +41,8 @@ class SessionInfo:
         state: As stored, or ``crashed`` (an engine was at work and is gone), or ``damaged``.
         best: Best speedup against eager over all targets, and that target's name.
         counts: Nodes by state.
+        micro_dollars: What is known to have been paid, and what is set aside.
+        unpriced: Calls that cost nobody knows what.
         problem: Why a damaged file cannot be read.
     """
 
@@ -43,6 +55,7 @@ class SessionInfo:
     best: tuple[float, str] | None
     counts: dict[str, int]
     micro_dollars: int
+    unpriced: int = 0
     problem: str = ""
 
 
@@ -77,12 +90,29 @@ def paths(home: Path | None = None) -> list[Path]:
     return sorted(folder.glob(f"*{SUFFIX}")) if folder.is_dir() else []
 
 
+def samples() -> list[Path]:
+    """The session files that come with the package."""
+    return sorted(samples_folder().glob(f"*{SUFFIX}"))
+
+
+def _sample(name: str) -> Path:
+    there = {path.name.removesuffix(SUFFIX): path for path in samples()}
+    if name not in there:
+        known = ", ".join(f"{SAMPLE}{known}" for known in there) or "none"
+        raise SessionNotFound(f"there is no sample {name!r}", f"those that there are: {known}")
+    return there[name]
+
+
 def find(name: str | None, home: Path | None = None) -> Path:
     """A session by its file, its id, or the beginning of one; without a name the newest.
+
+    ``sample:NAME`` is one that came with the package.
 
     Raises:
         SessionNotFound: None, or several, answer to the name.
     """
+    if name is not None and name.startswith(SAMPLE):
+        return _sample(name.removeprefix(SAMPLE))
     if name is not None and (name.endswith(SUFFIX) or "/" in name):
         path = Path(name).expanduser().absolute()
         if path.is_file():
@@ -143,6 +173,7 @@ def inspect(path: Path) -> SessionInfo:
                 ratio = reader.standing(node).ratio if node else target.best_ratio
                 if ratio is not None:
                     best.append((ratio, target.name))
+            spent = reader.spending()
             return SessionInfo(
                 path=path,
                 session=row.session,
@@ -152,7 +183,8 @@ def inspect(path: Path) -> SessionInfo:
                 created_us=row.created_us,
                 best=max(best) if best else None,
                 counts=reader.node_counts(),
-                micro_dollars=reader.micro_dollars(),
+                micro_dollars=spent.micro_dollars + spent.reserved,
+                unpriced=spent.unpriced,
             )
     except StoreError as error:
         session = path.name.removesuffix(SUFFIX)
@@ -172,9 +204,11 @@ def remove(path: Path) -> None:
 
     Raises:
         SessionBusy: Its engine is alive.
+        FolderError: It came with the package.
     """
     from store.lock import EngineLock
 
+    refuse_sample(path)
     lock = EngineLock(path)
     lock.acquire()
     try:

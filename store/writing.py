@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sqlite3
 import time
@@ -13,9 +14,10 @@ from sqlite_utils import Database
 from store.errors import FolderError, SessionDamaged, SessionTooNew, StoreError
 from store.events import EVENTS, Event, complete, encode
 from store.lock import EngineLock
-from store.paths import network_file_system
+from store.paths import network_file_system, refuse_sample
 from store.project import apply
 from store.reading import SessionReader, sound
+from store.rules import storable
 from store.schema import SESSION
 from store.version import SESSION_SCHEMA
 
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MAX_STREAM = 64 * 1024
+MAX_REPLY = 1024 * 1024
 MAX_COMMANDS = 100
 MAX_ARGS = 10_000
 
@@ -98,6 +101,7 @@ class SessionWriter:
     """
 
     def __init__(self, path: Path) -> None:
+        refuse_sample(path)
         self.path = path
         self._lock = EngineLock(path)
         self._lock.acquire()
@@ -156,6 +160,25 @@ class SessionWriter:
         rows = self.conn.execute("SELECT id FROM nodes WHERE program = ? ORDER BY id", [key])
         return [row[0] for row in rows]
 
+    def store_prompt(self, system: str, user: str) -> str:
+        """Keep what a writer is asked and return its hash; the same text is kept once."""
+        first, second = (part.encode("utf-8", "replace") for part in (system, user))
+        # With its length before it, no text can pass for a part of another.
+        key = hashlib.sha256(b"%d:" % len(first) + first + second).hexdigest()
+        self.conn.execute(
+            "INSERT OR IGNORE INTO prompts (hash, system, user, at_us) VALUES (?, ?, ?, ?)",
+            [key, first.decode(), second.decode(), now_us()],
+        )
+        return key
+
+    def store_reply(self, call: int, node: int, text: str, thinking: str) -> None:
+        """Keep what a call was answered, each part cut to 1 Mi characters."""
+        self.conn.execute(
+            "INSERT OR REPLACE INTO replies (call, node, text, thinking, at_us) "
+            "VALUES (?, ?, ?, ?, ?)",
+            [call, node, storable(text, MAX_REPLY), storable(thinking, MAX_REPLY), now_us()],
+        )
+
     def store_samples(self, verdict: int, pairs: list[list[int]]) -> None:
         """Keep a verdict's raw samples: (eager, candidate) nanoseconds in measured order."""
         self.conn.execute(
@@ -167,7 +190,7 @@ class SessionWriter:
         """Append streamed text (a model writing, a compiler), cut to 64 KiB a piece."""
         self.conn.execute(
             "INSERT INTO streams (node, channel, at_us, text) VALUES (?, ?, ?, ?)",
-            [node, channel, now_us(), text[:MAX_STREAM]],
+            [node, channel, now_us(), storable(text, MAX_STREAM)],
         )
 
     def beat(self, pid: int, doing: dict[str, Any], device: dict[str, Any]) -> None:

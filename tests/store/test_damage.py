@@ -10,11 +10,13 @@ import pytest
 from store.errors import FolderError, SessionDamaged, StoreError
 from store.lease import DeviceLease
 from store.lock import engine_alive
+from store.machine import MachineStore
 from store.paths import lock_path
 from store.reading import SessionReader
 from store.sessions import inspect
+from store.spending import ledger
 from store.writing import SessionWriter
-from tests.store.story import begin, node
+from tests.store.story import asked, begin, node
 
 pytestmark = pytest.mark.usefixtures("home")
 
@@ -22,7 +24,11 @@ pytestmark = pytest.mark.usefixtures("home")
 def saved() -> Path:
     path, writer = begin()
     for number in range(6):
-        node(writer, None, ratio=None if number == 2 else 1.0 + number / 10)
+        made = node(writer, None, ratio=None if number == 2 else 1.0 + number / 10)
+        for state in ("paid", "failed", "lost"):
+            asked(writer, made, state=state, cost=None if number == 3 else 900, estimated=True)
+    writer.emit("HintGiven", target=1, text="use shared memory", by="person")
+    asked(writer, made, state="reserved")
     writer.close()
     return path
 
@@ -31,6 +37,10 @@ def read_all(path: Path) -> None:
     with SessionReader(path) as reader:
         reader.targets(), reader.events(), reader.heartbeat(), reader.node_counts()
         reader.micro_dollars(), reader.pending_commands(), reader.last_seq()
+        reader.spending(), ledger(reader)
+        for call in reader.calls():
+            reader.reply(call.id)
+            reader.prompt(call.prompt or "")
         for row in reader.nodes():
             reader.variants(row.id), reader.verdicts(row.id), reader.stream(row.id)
             for verdict in reader.verdicts(row.id):
@@ -101,3 +111,29 @@ def test_folders_in_the_place_of_locks() -> None:
     (home / "lease-cpu.lock").mkdir()
     with pytest.raises(FolderError):
         DeviceLease(home, "cpu")
+
+
+def test_what_is_known_of_the_machine_with_bits_turned(tmp_path: Path) -> None:
+    path = tmp_path / "machine.db"
+    store = MachineStore(path)
+    for number in range(30):
+        store.learn("m", "cuda", f"key-{number % 7}", "include nothing")
+        store.put("rate", "m", f"{number}", {"v": number})
+    store.close()
+    whole, choose, said = path.read_bytes(), random.Random(7), []
+    for turn in range(40):
+        data = bytearray(whole[: None if turn % 8 else choose.randrange(len(whole))])
+        for _ in range(choose.choice([1, 5, 60, 600])):
+            data[choose.randrange(100 if turn % 9 else 0, len(data))] ^= 1 << choose.randrange(8)
+        for suffix in ("-wal", "-shm", "-journal"):
+            path.with_name(path.name + suffix).unlink(missing_ok=True)
+        path.write_bytes(bytes(data))
+        try:
+            store = MachineStore(path)
+            store.rules(muted=True)
+            store.learn("m", "cuda", "key-1", "again")
+            store.close()
+        except FolderError as error:
+            said.append(error.message)
+    assert said
+    assert all(text.isprintable() and "machine.db" in text for text in said)

@@ -12,6 +12,7 @@ from store.events import EVENTS, complete, encode
 from store.reading import SessionReader
 from store.rebuild import reader_at, rebuild
 from store.sessions import inspect
+from store.version import SESSION_SCHEMA
 from store.writing import SessionWriter
 from tests.store import story
 
@@ -221,7 +222,7 @@ def test_a_session_of_the_first_schema_reads_and_is_brought_up_to_date(tmp_path:
         assert reader_at(reader, reader.last_seq()).nodes() == now[1]
         # An engine takes the session up while somebody looks at it.
         engine = SessionWriter(path)
-        assert engine.conn.execute("PRAGMA user_version").fetchone() == (2,)
+        assert engine.conn.execute("PRAGMA user_version").fetchone() == (SESSION_SCHEMA,)
         engine.emit("BaselineMeasured", target=1, name="compile", value=COMPILE)
         assert reader.nodes()[0].gain == pytest.approx(2.0 / 1.5)
         whole(engine, path)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from store import commands
+from store import commands, sessions
 from store.errors import (
     EventError,
     FolderError,
@@ -213,6 +213,43 @@ def test_find_by_beginning_and_newest() -> None:
         find("soft")
     with pytest.raises(SessionNotFound):
         find("nothing")
+
+
+@pytest.fixture
+def sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A session that came with the package."""
+    folder = tmp_path / "samples"
+    folder.mkdir()
+    for module in ("store.paths", "store.sessions"):
+        monkeypatch.setattr(f"{module}.samples_folder", lambda: folder)
+    path, writer = story.begin()
+    story.node(writer, None, ratio=1.5)
+    writer.close()
+    return path.rename(folder / "rmsnorm.forge.db")
+
+
+def test_samples_are_found_by_their_name_and_changed_by_nobody(sample: Path) -> None:
+    assert sessions.samples() == [sample]
+    assert find("sample:rmsnorm") == sample
+    assert SessionReader(sample).node_counts() == {"scored": 1}
+    assert inspect(sample).state == "crashed"
+    assert list_sessions() == []
+    with pytest.raises(SessionNotFound, match="nothing") as caught:
+        find("sample:nothing")
+    assert "sample:rmsnorm" in caught.value.cure
+    before = sample.read_bytes()
+    for change in (SessionWriter, remove, lambda path: commands.send(path, "pause")):
+        with pytest.raises(FolderError, match="sample"):
+            change(sample)
+    assert sample.read_bytes() == before
+    assert list(sample.parent.iterdir()) == [sample]
+
+
+def test_a_package_without_samples_says_so(sample: Path) -> None:
+    sample.unlink()
+    with pytest.raises(SessionNotFound) as caught:
+        find("sample:rmsnorm")
+    assert caught.value.cure.endswith(": none")
 
 
 def test_an_unwritable_data_folder_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
