@@ -126,5 +126,13 @@ def describe(error: BaseException, limit: int = 300) -> str:
 
 _TYPES = {
     kind.__name__: kind
-    for kind in (ForgeError, TaskError, ProgramError, BuildError, MachineError, WorkerError)
+    for kind in (
+        ForgeError,
+        TaskError,
+        ProgramError,
+        BuildError,
+        MachineError,
+        WorkerError,
+        ModelError,
+    )
 }
