@@ -10,7 +10,7 @@ import hashlib
 import itertools
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from agent.errors import ProgramError
@@ -28,7 +28,8 @@ _CUDA = frozenset({"cuda", "cu", "cuda-cpp", "cuda-c++"})
 # Labels of the source block; those of another language are taken where no own one is there.
 LANGUAGES = {"cpp": _CPP, "cuda": _CUDA | _CPP}
 MAX_REPLY = 512 * 1024
-_FENCE = re.compile(r"^[ \t]*```[ \t]*([A-Za-z+#-]*)[^\n]*\n(.*?)^[ \t]*```[ \t]*$", re.M | re.S)
+_OPENS = re.compile(r"[ \t]*```[ \t]*([A-Za-z+#-]*)")
+_CLOSES = re.compile(r"[ \t]*```[ \t\r]*")
 
 __all__ = ["LANGUAGES", "Bound", "Program", "normalise", "parse_reply", "read_program"]
 
@@ -43,6 +44,7 @@ class Program:
         steps: Launches and library calls in the order in which they run.
         key: SHA-256 over language, source without comments and spare blanks, and the plan: two
             programs with one key are the same program.
+        notes: What the reader of a reply had to mend or guess; not part of the program.
     """
 
     language: str
@@ -54,6 +56,7 @@ class Program:
     tensormaps: tuple[TensorMap, ...]
     steps: tuple[Launch | Call, ...]
     key: str
+    notes: tuple[str, ...] = field(default=(), compare=False)
 
     def defaults(self) -> dict[str, int]:
         return {name: values[0] for name, values in self.tune.items()}
@@ -90,7 +93,11 @@ class Program:
 
 
 def parse_reply(text: str, language: str | None) -> Program:
-    """Read a reply: an idea line, one fenced source block, one fenced ``toml`` plan.
+    """Read a program in its exact form: an idea line, one source block, one ``toml`` plan.
+
+    It is for texts of our own, such as the drafter's. What a model or a person wrote is read by
+    :func:`agent.replies.read_reply`, which takes a text in this form for the same program, but
+    refuses host code, and kernels that the source lacks, before anything is built.
 
     Args:
         text: The whole reply.
@@ -101,7 +108,7 @@ def parse_reply(text: str, language: str | None) -> Program:
     """
     if len(text) > MAX_REPLY:
         raise ProgramError(f"the reply is longer than {MAX_REPLY} characters", code="reply")
-    blocks = [(m.group(1).lower(), m.group(2)) for m in _FENCE.finditer(text)]
+    blocks, prose = _fenced(text)
     if language is None:
         language = "cuda" if any(label in _CUDA for label, _ in blocks) else "cpp"
     sources = [body for label, body in blocks if label in LANGUAGES[language]]
@@ -115,9 +122,27 @@ def parse_reply(text: str, language: str | None) -> Program:
             code="reply",
         )
     source = sources[0].replace("\r\n", "\n")
-    prose = _FENCE.sub("", text)
-    title = next((line.strip(" #*\t") for line in prose.splitlines() if line.strip(" #*\t")), "")
+    title = next((line.strip(" #*\t\r") for line in prose if line.strip(" #*\t\r")), "")
     return read_program(language, source, plans[0], title[:200] or "untitled")
+
+
+def _fenced(text: str) -> tuple[list[tuple[str, str]], list[str]]:
+    """Label and body of each closed block, and the lines outside of them."""
+    blocks: list[tuple[str, str]] = []
+    prose: list[str] = []
+    label = ""
+    body: list[str] | None = None
+    for line in text.split("\n"):
+        if body is None and (found := _OPENS.match(line)):
+            label, body = found.group(1).lower(), []
+        elif body is None:
+            prose.append(line)
+        elif _CLOSES.fullmatch(line):
+            blocks.append((label, "".join(body)))
+            body = None
+        else:
+            body.append(f"{line}\n")
+    return blocks, prose
 
 
 def read_program(language: str, source: str, plan: str, title: str) -> Program:
@@ -134,8 +159,8 @@ def read_program(language: str, source: str, plan: str, title: str) -> Program:
 
 
 _COMMENT_OR_TEXT = re.compile(
-    r"""//[^\n]*|/\*.*?\*/|("(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')""", re.S
-)
+    r"""//[^\n]*|/\*.*?(?:\*/|\Z)|(\\.|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')""", re.S
+)  # an escape outside of a text, which no program has, is taken whole: it begins no text
 
 
 def normalise(source: str) -> str:

@@ -74,6 +74,15 @@ def test_programs_that_differ_in_comments_blanks_and_plan_order_are_the_same() -
     assert parse_reply(reply(reordered, other), "cpp").key == one.key
     assert parse_reply(reply(PLAN, SOURCE.replace("x[n]", "x[n+1]")), "cpp").key != one.key
     assert normalise('a = "// not a comment";') == 'a = "// not a comment";'
+    assert normalise("a /* never closed\nb") == "a"
+
+
+def test_the_largest_texts_are_read_in_one_pass() -> None:
+    for piece in ("/* ", '\\"', "\\'", "'\"", "// ", "\\\n"):
+        assert normalise(piece * 100_000) is not None
+    for piece in ("```x\n", "```\n", "``` "):
+        with pytest.raises(ProgramError, match=r"has [0-9]+ and 0"):
+            parse_reply(piece * 100_000, "cpp")
 
 
 @pytest.mark.parametrize(
