@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from agent.judge.arena import UNWRITTEN, bits
+from agent.judge.sketch import imprecise, sketch
 from agent.judge.tolerance import FloatAnswer
 from agent.judge.verdict import Failure
+from agent.judge.wrong import SHOWN, Wrong, first_of, index_of, number
 
 if TYPE_CHECKING:
     import torch
@@ -14,9 +16,6 @@ if TYPE_CHECKING:
     from agent.judge.cases import Case
     from agent.judge.tolerance import Answer, Deviation
     from agent.task import OutputSpec
-
-_SHOWN = 4
-_STRETCH = 1 << 24
 
 
 def describe(
@@ -28,6 +27,8 @@ def describe(
         assert found.percentile is not None
         at, ulps, limit = found.percentile
         evidence |= {"percentile": round(100 * at), "ulps": ulps, "allowed_ulps": limit}
+        if isinstance(expected, FloatAnswer):
+            evidence["sketch"] = imprecise(value, expected)
         message = (
             f"{out.name} is less exact than {out.dtype} arithmetic gives ({case.family} inputs): "
             f"{100 * at:.0f} % of its errors are below {ulps:.3g} ulps, allowed {limit:.3g}"
@@ -35,51 +36,26 @@ def describe(
         return Failure("check", "imprecise", message, evidence)
     flat = value.reshape(-1)
     bad = int(found.bad.sum())
-    shown = _first(found.bad, _SHOWN)
+    shown = first_of(found.bad, SHOWN)
     right = expected.exact if isinstance(expected, FloatAnswer) else expected.answers[0]
     evidence |= {
         "bad": bad,
         "total": flat.numel(),
         "first": index_of(shown[0], out.shape),
-        "expected": [_number(right[at]) for at in shown],
-        "got": [_number(flat[at]) for at in shown],
+        "expected": [number(right[at]) for at in shown],
+        "got": [number(flat[at]) for at in shown],
         "pattern": _pattern(found.bad, flat, right, out),
     }
-    if isinstance(expected, FloatAnswer):
-        evidence["allowed"] = [float(expected.allowed[at]) for at in shown]
+    allowed = expected.allowed if isinstance(expected, FloatAnswer) else None
+    if allowed is not None:
+        evidence["allowed"] = [float(allowed[at]) for at in shown]
+    evidence["sketch"] = sketch(Wrong(out.shape, flat, right, allowed, found.bad, bad, shown))
     message = (
         f"{out.name} is wrong in {bad} of {flat.numel()} elements ({case.family} inputs; "
         f"{evidence['pattern']}): at {evidence['first']} got {evidence['got'][0]}, "
         f"expected {evidence['expected'][0]}"
     )
     return Failure("check", "wrong-answer", message, evidence)
-
-
-def _first(bad: torch.Tensor, count: int) -> list[int]:
-    """Where the first elements of a mask are set, without a list of all of them."""
-    found: list[int] = []
-    for start in range(0, bad.numel(), _STRETCH):
-        places = bad[start : start + _STRETCH].nonzero()[: count - len(found), 0]
-        found += [start + at for at in places.tolist()]
-        if len(found) == count:
-            break
-    return found
-
-
-def index_of(flat: int, shape: tuple[int, ...]) -> list[int]:
-    """The position of the flat-th element, in logical order."""
-    index = []
-    for size in reversed(shape):
-        index.append(flat % size)
-        flat //= size
-    return index[::-1]
-
-
-def _number(value: torch.Tensor) -> float | int | str:
-    number = value.item()
-    if isinstance(number, float):
-        return float(f"{number:.9g}") if abs(number) < float("inf") else str(number)
-    return int(number)
 
 
 def _pattern(bad: torch.Tensor, flat: torch.Tensor, right: torch.Tensor, out: OutputSpec) -> str:

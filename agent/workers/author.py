@@ -9,32 +9,38 @@ from __future__ import annotations
 from typing import Any
 
 from agent.errors import ForgeError
+from agent.operations import operations
 from agent.reference import Reference, load
 from agent.task import TaskSource
 from agent.workers.serve import serve
 from agent.writers.drafter import Drafter, Schedule
 
 CPU_ONLY = "the drafter writes C++ for the CPU only so far"
+OTHERS = "let a model or a person write this one"
 
 _drafters: dict[int, Drafter | ForgeError] = {}
 
 
 def load_target(args: dict[str, Any]) -> dict[str, Any]:
-    """Load a task's reference. The answer has the spec, and why it cannot be drafted if so."""
+    """Load a task's reference: the spec, its traced operations, why it cannot be drafted if so."""
     reference = load(TaskSource.from_json(args["task"]))
     drafter = _drafters[args["target"]] = _drafter(reference)
     refusal = drafter.message if isinstance(drafter, ForgeError) else None
-    return {"spec": reference.spec.to_json(), "refusal": refusal}
+    graph = operations(reference.graph, len(reference.spec.outputs))
+    return {"spec": reference.spec.to_json(), "refusal": refusal, "graph": graph}
 
 
 def _drafter(reference: Reference) -> Drafter | ForgeError:
     """The drafter for this reference, or why there is none."""
     if reference.spec.device != "cpu":
-        return ForgeError(CPU_ONLY, "let a model or a person write this one", code="cannot-draft")
+        return ForgeError(CPU_ONLY, OTHERS, code="cannot-draft")
     try:
         return Drafter(reference)
     except ForgeError as error:
         return error
+    except RecursionError:
+        # It follows chains of operations by calling itself.
+        return ForgeError("the reference is too long for the drafter", OTHERS, code="cannot-draft")
 
 
 def propose(args: dict[str, Any]) -> dict[str, Any]:
