@@ -3,7 +3,8 @@
 ``search SESSION`` runs a session's engine. Standard output carries JSON lines: any number of
 ``{"stage": ...}``, then one ``{"started": true, "pid": N}`` or ``{"error": {...}}``.
 ``verify TASK FILE`` judges one program without a session, ``audit`` judges the judge, ``doctor``
-says what this machine can do: JSON lines as well. The first two take ``--device DEVICE``.
+says what this machine can do, ``models`` which language models can be reached: JSON lines as well.
+The first two take ``--device DEVICE``.
 """
 
 from __future__ import annotations
@@ -23,8 +24,11 @@ from store.errors import StoreError
 
 if TYPE_CHECKING:
     from agent.context import Place
+    from agent.writers.offline import Offline
+    from store.rows import SessionRow
+    from store.writing import SessionWriter
 
-USAGE = "search SESSION | verify TASK FILE [--device D] | audit [--device D] | doctor"
+USAGE = "search SESSION | verify TASK FILE [--device D] | audit [--device D] | models | doctor"
 
 
 def say(line: dict[str, Any]) -> None:
@@ -63,11 +67,14 @@ def search(path: Path) -> int:
     from agent.engine import Engine
     from agent.places import lease_name
     from agent.workers.workshop import LocalWorkshop
+    from agent.writers.llm.quiet import hide_memory
     from store.lease import DeviceLease
+    from store.machine import MachineStore
     from store.paths import log_path
     from store.reading import SessionReader
     from store.writing import SessionWriter, explain
 
+    hide_memory()  # keys lie in our environment, and nobody else is to read them there
     session = SessionWriter(path)
     try:
         row = SessionReader(path, session.conn).session()
@@ -77,13 +84,30 @@ def search(path: Path) -> int:
         seed = int(row.config.get("seed", 0))
         workshop = LocalWorkshop(home, log_path(path), place.device, cores, seed, place.arch)
         lease = DeviceLease(home, lease_name(place.device, place.key))
-        engine = Engine(session, row, workshop, place, lease)
+        records = MachineStore(home / "machine.db")
+        offline = _offline(row, session)
+        engine = Engine(session, row, workshop, place, lease, offline, records)
         return asyncio.run(_live(engine, workshop))
     except sqlite3.Error as error:
         traceback.print_exc()
         raise explain(path, error) from None
     finally:
         session.close()
+
+
+def _offline(row: SessionRow, session: SessionWriter) -> Offline | None:
+    """The session's writer without a model, if its config names one."""
+    from agent.writers.inbox import Inbox
+    from agent.writers.offline import Posted, Recorded
+    from agent.writers.replay import Replay
+
+    if recorded := row.config.get("replay"):
+        return Recorded(Replay(recorded["replies"]), session)
+    if folder := row.config.get("inbox"):
+        # Beside the session, so that both can be taken to another machine.
+        own = f"inbox/{row.session}" if folder == "inbox" else str(folder)
+        return Posted(Inbox(session.path.parent / own, row.session))
+    return None
 
 
 def verify(task: str, file: Path, device: str) -> int:
@@ -100,6 +124,15 @@ def audit(device: str) -> int:
     from agent.audit import run
 
     return run(device, say)
+
+
+def models(args: list[str]) -> int:
+    """List the language models that can be reached, or try one; the exit code is that of a try."""
+    from agent.writers.llm import models as reachable
+    from agent.writers.llm import quiet
+
+    quiet.hide_memory()
+    return reachable.models(args, say)
 
 
 def doctor() -> int:
@@ -144,6 +177,8 @@ def main(argv: list[str]) -> int:
                 return audit("cpu")
             case ["audit", "--device", device]:
                 return audit(device)
+            case ["models", *args]:
+                return models(args)
             case ["doctor"]:
                 return doctor()
             case _:

@@ -11,15 +11,18 @@ if TYPE_CHECKING:
     from agent.search.target import Target
 
 Answer = tuple[bool, str]
+MAX_HINT = 2000
 
 
 def pause(engine: Engine, args: dict[str, Any]) -> Answer:
     if not engine.going:
         return False, "it is paused already"
-    engine.going = False
-    engine.say("SearchPausing")
-    if engine.working_on:
-        return True, f"pausing: node {engine.working_on} is finished first"
+    engine.hold_on()
+    first = [f"node {engine.working_on}"] if engine.working_on else []
+    if calls := engine.desk.calls.in_flight:
+        first.append("1 model call" if calls == 1 else f"{calls} model calls")
+    if first:
+        return True, f"pausing: {' and '.join(first)} must finish first"
     return True, "pausing"
 
 
@@ -31,8 +34,31 @@ def resume(engine: Engine, args: dict[str, Any]) -> Answer:
 
 
 def stop(engine: Engine, args: dict[str, Any]) -> Answer:
+    again = engine.stopping
     engine.stop("a person stopped it")
+    if again:
+        return True, "stopping at once; calls in flight count as spent in full"
+    if calls := engine.desk.calls.in_flight:
+        many = "1 model call finishes" if calls == 1 else f"{calls} model calls finish"
+        return True, f"stopping once {many}; ask again to cut off"
     return True, "stopping; everything is saved"
+
+
+def hint(engine: Engine, args: dict[str, Any]) -> Answer:
+    text = args.get("text")
+    if not isinstance(text, str) or not text.strip():
+        return False, "a hint is a text"
+    text = "".join(char if char.isprintable() else " " for char in text).strip()[:MAX_HINT]
+    target_id = args.get("target")
+    if isinstance(target_id, int) and target_id in engine.targets:
+        engine.say("HintGiven", target=target_id, text=text, by="person")
+        return True, f"every prompt for {engine.targets[target_id].name} will say so"
+    found = _find(engine, args)
+    if isinstance(found, str):
+        return False, found
+    target, node = found
+    engine.say("HintGiven", target=target.id, node=node, text=text, by="person")
+    return True, f"prompts in the branch of node {node} will say so"
 
 
 def prune(engine: Engine, args: dict[str, Any]) -> Answer:
@@ -48,6 +74,7 @@ def prune(engine: Engine, args: dict[str, Any]) -> Answer:
                reason=str(args.get("reason", ""))[:200])  # fmt: skip
     if engine.working_on in branch:
         engine.drop_work("its branch was closed")
+    engine.desk.give_up(target, branch, "its branch was closed")
     engine.nodes.settle_best(target)
     return True, f"closed the branch of node {node}: {_nodes(len(branch))}"
 
@@ -85,6 +112,7 @@ ASKS: dict[str, Callable[[Engine, dict[str, Any]], Answer]] = {
     "pause": pause,
     "resume": resume,
     "stop": stop,
+    "hint": hint,
     "prune": prune,
     "unprune": unprune,
 }

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from agent.clock import ActiveClock
 from agent.devices.cuda.arches import arch_of
+from agent.knowledge import Knowledge
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from agent.devices import Device
     from agent.workers.workshop import Workshop
+    from agent.writers.brief import Rule
     from store.lease import DeviceLease
     from store.writing import SessionWriter
 
@@ -62,7 +65,9 @@ class Context:
     Attributes:
         clock: Running time, pauses left out.
         doing: For the heartbeat: ``stage``, and ``node`` and ``target`` where there is one.
-        working_on: The node in work, 0 for none.
+        working_on: The node that is being judged, 0 for none.
+        calls: For the heartbeat: what each node waits for whose writer was asked, by node.
+        knowledge: What earlier searches found out about this machine.
     """
 
     def __init__(
@@ -72,6 +77,7 @@ class Context:
         place: Place,
         holder: str,
         lease: DeviceLease | None,
+        knowledge: Knowledge | None = None,
     ) -> None:
         self.session = session
         self.workshop = workshop
@@ -79,8 +85,20 @@ class Context:
         self.clock = ActiveClock(session.active_us)
         self.doing: dict[str, Any] = {"stage": "starting"}
         self.working_on = 0
+        self.calls: dict[int, dict[str, Any]] = {}
+        self.knowledge = knowledge or Knowledge(None, place)
         self._holder = holder
         self._lease = lease
+
+    @property
+    def rates(self) -> dict[str, float]:
+        """What was measured of the machine, by name: bytes or operations per second."""
+        return self.knowledge.rates
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """What earlier failures on this machine taught."""
+        return self.knowledge.rules
 
     def say(self, kind: str, *, target: int = 0, node: int = 0, **payload: Any) -> None:
         """Append an event."""
@@ -90,6 +108,18 @@ class Context:
     def note(self, level: str, text: str, *, target: int = 0) -> None:
         """Append a line for people."""
         self.say("Noted", target=target, level=level, text=text[:500])
+
+    def sign_of_life(self) -> dict[str, Any]:
+        """What the heartbeat says: what is done, and which writers are waited for."""
+        waiting = [{"node": node, **of} for node, of in sorted(self.calls.items())]
+        return {**self.doing, "calls": waiting} if waiting else self.doing
+
+    def awaits(self, target: int, node: int, stage: str, **more: Any) -> None:
+        """Tell what a node waits for: an event when it is another stage, and the heartbeat."""
+        known = self.calls.get(node)
+        if known is None or known["stage"] != stage:
+            self.say("NodeStage", target=target, node=node, stage=stage)
+        self.calls[node] = {"stage": stage, "since_us": time.time_ns() // 1000, **more}
 
     def does(self, stage: str, **of: int) -> None:
         """Tell the heartbeat what is being done, and for which ``node`` and ``target``."""

@@ -12,33 +12,37 @@ import socket
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from agent.agenda import NO_WRITER, Agenda
 from agent.asks import ASKS
 from agent.confirm import confirm_best
 from agent.context import Context, Place
+from agent.desk import Desk
 from agent.devices.facts import load_sample, machine
 from agent.errors import ForgeError, MachineError, TaskError
+from agent.knowledge import Knowledge
 from agent.nodes import Nodes
-from agent.restore import Unfinished, handed_in, restore, stored_program
-from agent.search.budget import Caps, Progress, closing, hopeless, next_target
+from agent.restore import handed_in, restore
+from agent.search.budget import Caps, Progress
 from agent.search.target import Target
 from agent.task import TargetSpec, open_task
-from agent.yardstick import calibrate, measure_baseline, set_apart, wanted_baselines
+from agent.yardstick import set_apart, wanted_baselines
 from store import VERSION
-from store.reading import SessionReader
 from store.sessions import ACTIVE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from agent.workers.workshop import Workshop
+    from agent.writers.offline import Offline
     from store.lease import DeviceLease
+    from store.machine import MachineStore
     from store.rows import SessionRow
     from store.writing import SessionWriter
 
     Step = Callable[[], Coroutine[Any, Any, None]]
 
 TICK_S = 0.25
-NO_WRITER = "no writer for CUDA is configured"
+ARRIVAL_S = 1.0
 
 
 class Engine:
@@ -50,10 +54,14 @@ class Engine:
         workshop: The workers.
         place: Where programs run.
         lease: The right to load the device, shared with other sessions; None needs none.
+        offline: A writer without a model, if there is one.
+        records: What is known of this machine; None knows nothing.
 
     Attributes:
+        context: What every step works with.
         targets: Targets by id.
         nodes: Makes and ends their nodes.
+        desk: Asks writers other than the drafter; there from ``prepare`` on.
         going: False while paused or pausing.
     """
 
@@ -64,24 +72,36 @@ class Engine:
         workshop: Workshop,
         place: Place,
         lease: DeviceLease | None = None,
+        offline: Offline | None = None,
+        records: MachineStore | None = None,
     ) -> None:
         self._session = session
         self._config = row.config
         self._workshop = workshop
         self._place = place
-        self._context = Context(session, workshop, place, row.session, lease)
-        self.nodes = Nodes(self._context, died=row.state in ACTIVE)
+        self._context = Context(
+            session, workshop, place, row.session, lease, Knowledge(records, place)
+        )
+        self._offline = offline
+        alone = not (self._config.get("models") or offline)
+        died = row.state in ACTIVE
+        self.nodes = Nodes(self._context, died=died, drafter_alone=alone)
         self._caps = Caps.of(row.config)
-        self._baselines = wanted_baselines(row.config, place.device)
         self._clock = self._context.clock
         self._stopping = ""
+        self._cut = False
         self._work: asyncio.Task[None] | None = None
         self._ticker: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
-        self._unfinished: list[Unfinished] = []
         self._loaded: set[int] = set()
+        self._said_over = ""
         self.targets: dict[int, Target] = {}
         self.going = True
+
+    @property
+    def stopping(self) -> bool:
+        """Whether it was asked to stop."""
+        return bool(self._stopping)
 
     @property
     def working_on(self) -> int:
@@ -102,7 +122,13 @@ class Engine:
         """
         self.say("EngineStarted", pid=os.getpid(), host=socket.gethostname(), version=VERSION,
                  machine={**machine(), "device": self._place.key})  # fmt: skip
-        self.targets, self._unfinished = restore(self._session, self._config)
+        self.desk = Desk(self._context, self.nodes, self._config, self._offline)
+        alone = self.nodes.drafter_alone
+        self.targets, unfinished = restore(self._session, self._config, drafter_alone=alone)
+        self._agenda = Agenda(
+            self._context, self.targets, unfinished, self.nodes, self.desk, self._caps,
+            wanted_baselines(self._config, self._place.device),
+        )  # fmt: skip
         try:
             self._require_a_writer()
             for target in self.targets.values():
@@ -122,14 +148,19 @@ class Engine:
             raise
 
     def _require_a_writer(self) -> None:
-        if self._place.language == "cuda" and not self._config.get("programs"):
+        somebody = self.desk.writes or self._config.get("programs")
+        if self._place.language == "cuda" and not somebody:
             raise ForgeError(
-                NO_WRITER, "hand a program of your own in: --program FILE", code="no-writer"
+                NO_WRITER,
+                "name a model (--model NAME), answer the prompts yourself (--inbox), or hand a "
+                "program of your own in (--program FILE)",
+                code="no-writer",
             )
 
     async def _load(self, target: Target) -> None:
         answer = await self._workshop.load(target.id, target.task)
         target.refusal = str(answer.get("refusal") or "")
+        target.graph = tuple(str(line) for line in answer.get("graph") or ())
         self._loaded.add(target.id)
 
     async def _load_task(self, number: int, spec: str) -> None:
@@ -138,10 +169,11 @@ class Engine:
             task = open_task(spec, self._place.device)
             answer = await self._workshop.load(number, task)
             refusal = str(answer.get("refusal") or "")
-            if refusal and self._place.language == "cpp" and not programs:
+            nobody = not (programs or self.desk.writes)
+            if refusal and self._place.language == "cpp" and nobody:
                 raise TaskError(
                     f"{task.name} cannot be drafted: {refusal}",
-                    "choose another task, or hand a program of your own in: --program FILE",
+                    "name a model (--model NAME), or hand a program of your own in: --program FILE",
                     code="cannot-draft",
                 )
         except MachineError:
@@ -153,7 +185,8 @@ class Engine:
         self._loaded.add(number)
         self.targets[number] = Target(
             number, task.name, task, TargetSpec.from_json(answer["spec"]), Progress(0, None),
-            refusal=refusal, handed_in=programs,
+            refusal=refusal, graph=tuple(str(line) for line in answer.get("graph") or ()),
+            handed_in=programs,
         )  # fmt: skip
         self.say("TargetAdded", target=number, name=task.name, spec=answer["spec"],
                  task=task.to_json())  # fmt: skip
@@ -167,9 +200,11 @@ class Engine:
         self._ticker = ticker = asyncio.create_task(self._tick())
         try:
             state, reason = await self._search()
+            await self._settle()
         except MachineError as error:
             state, reason = "failed", _with_cure(error)
         finally:
+            await self.desk.close()
             ticker.cancel()
             await asyncio.gather(ticker, return_exceptions=True)
             self._clock.halt()
@@ -181,53 +216,70 @@ class Engine:
             if not self.going:
                 await self._hold()
                 continue
-            step = self._next_step()
-            if step is None:
-                return await self._finish("every target is closed")
-            if self._caps.minutes_left(self._clock.us()) <= 0:
-                spent, cap = self._clock.us() / 60e6, float(self._caps.minutes)
-                self.say("BudgetReached", which="minutes", spent=spent, cap=cap)
-                return await self._finish(f"the time is up: {cap:g} minutes")
-            await self._guarded(step())
+            over = self._over()
+            if not over:
+                self._agenda.top_up()
+            step = self._agenda.judge_next() if over else self._agenda.next_step()
+            if step is not None:
+                await self._guarded(step())
+            elif trouble := self.desk.trouble:
+                await self._settle()
+                return "failed", _with_cure(trouble)
+            elif not self.desk.out:
+                if self.desk.cap:
+                    self._agenda.give_up_unfinished(over)
+                return await self._finish(over or "every target is closed")
+            elif self._waits_in_vain():
+                return "stopped", self._waits_for()
+            elif over and self.desk.only_waits:
+                self._withdraw(over)
+                await self._news()
+            else:
+                await self._news()
         return "stopped", self._stopping
 
-    def _next_step(self) -> Step | None:
-        """What the search does next; None when every target is closed."""
+    def _over(self) -> str:
+        """Why nothing new is begun any more, said once as an event; "" while it is."""
+        if self._said_over or self.desk.ended:
+            return self._said_over or self.desk.ended
+        which = self.desk.cap
+        if self._caps.minutes_left(self._clock.us()) <= 0:
+            which, spent, cap = "minutes", self._clock.us() / 60e6, float(self._caps.minutes)
+            self._said_over = f"the time is up: {cap:g} minutes"
+        elif which:
+            spent, cap = self.desk.calls.purse.said(which)
+            told = f"${spent:.4f} of ${cap:.4g}" if which == "dollars" else f"{spent:g} of {cap:g}"
+            self._said_over = f"the cap on {which} leaves no room for another call: {told}"
+        else:
+            return ""
+        self.say("BudgetReached", which=which, spent=spent, cap=cap)
+        return self._said_over
+
+    def _waits_in_vain(self) -> bool:
+        """Whether the session is to end rather than wait for what nobody has answered yet."""
+        offline = self._offline
+        return bool(
+            self._config.get("exit_when_waiting")
+            and self.desk.only_waits
+            and not (offline and offline.arriving())
+        )
+
+    def _waits_for(self) -> str:
+        count = len(self.desk.out)
+        where = self._offline.where if self._offline is not None else ""
+        return f"it waits for {count} {'reply' if count == 1 else 'replies'} in {where}"
+
+    def _withdraw(self, reason: str) -> None:
         for target in self.targets.values():
-            if (target.stale or target.judge_again) and (step := self._before_judging(target)):
-                return step
-        if self._unfinished:
-            lost = self._unfinished.pop(0)
-            return partial(self.nodes.take_up, self.targets[lost.target], lost)
-        chosen = self._next_target()
-        if chosen is None:
-            return None
-        return self._before_judging(chosen) or partial(self._extend, chosen)
+            nodes = [node for node in self.desk.out if node in target.tree]
+            self.desk.give_up(target, nodes, reason)
 
-    def _next_target(self) -> Target | None:
-        """Which open target gets the next node: what people wrote for one goes before all else."""
-        there = {id_: target for id_, target in self.targets.items() if target.open}
-        handed = [id_ for id_, target in there.items() if target.handed_in]
-        progress = {id_: target.progress for id_, target in there.items()}
-        chosen = handed[0] if handed else next_target(progress, self.nodes.policy.first_drafts)
-        return None if chosen is None else there[chosen]
-
-    def _before_judging(self, target: Target) -> Step | None:
-        """What must be done before new programs of a target can be judged; None when nothing."""
-        if not target.measured:
-            return partial(self._calibrate, target)
-        if self._place.device == "cuda" and (step := self._next_baseline(target)):
-            return step
-        target.judge_again = [node for node in target.judge_again if not target.tree.closed(node)]
-        if target.judge_again:
-            return partial(self._judge_again, target, target.judge_again[0])
-        return None
-
-    def _next_baseline(self, target: Target) -> Step | None:
-        for name in self._baselines:
-            if name not in target.baselines:
-                return partial(measure_baseline, self._context, target, name)
-        return None
+    async def _settle(self) -> None:
+        """Let model calls that are in flight finish, and be stored; a second stop cuts them off."""
+        self.desk.calls.hold_on()
+        while self.desk.calls.in_flight and not self._cut:
+            self._context.does(f"waiting for {self.desk.calls.in_flight} model calls to finish")
+            await self._news()
 
     async def _guarded(self, step: Coroutine[Any, Any, None]) -> None:
         """Run one step as a task, so that a stop or a prune can end it."""
@@ -251,67 +303,47 @@ class Engine:
             self._work, self._context.working_on = None, 0
 
     async def _hold(self) -> None:
+        while self.desk.calls.in_flight and not self._moves_on():
+            await self._news()
+        if self._moves_on():
+            return
         counting = self._clock.running
         self._clock.halt()
         self._context.does("paused")
         self.say("SearchPaused")
-        while not self.going and not self._stopping:
-            self._wake.clear()
-            waiting = asyncio.create_task(self._wake.wait())
-            ticker = self._ticker or waiting
-            try:
-                await asyncio.wait({waiting, ticker}, return_when="FIRST_COMPLETED")
-            finally:
-                waiting.cancel()
-            if ticker is not waiting and ticker.done():
-                ticker.result()
+        while not self._moves_on():
+            await self._woken(self._wake)
         if counting:
             self._clock.go()
 
-    async def _calibrate(self, target: Target) -> None:
-        target.stale = False
+    def _moves_on(self) -> bool:
+        return self.going or bool(self._stopping)
+
+    async def _news(self) -> None:
+        """Wait until a writer answers, or a person asks for something."""
+        idle = self.desk.only_waits and self._clock.running
+        if idle:
+            self._clock.halt()  # somebody else's time is not the search's
+        if self.going and not self._stopping:
+            self._context.does("waiting for writers")
+        # A file that seemed to be a reply may turn out to be none: look again now and then.
+        await self._woken(self._wake, self.desk.news, timeout_s=ARRIVAL_S if idle else None)
+        if idle:
+            self._clock.go()
+
+    async def _woken(self, *events: asyncio.Event, timeout_s: float | None = None) -> None:
+        """Wait for the first of some events; they are cleared. The heart's end is raised."""
+        waiting = [asyncio.create_task(event.wait()) for event in events]
+        tasks = [*waiting, self._ticker] if self._ticker is not None else waiting
         try:
-            await calibrate(self._context, target)
-        except MachineError:
-            raise
-        except ForgeError as error:
-            target.judge_again = []
-            self._close(target, error.code, error.message)
-
-    def _close(self, target: Target, code: str, reason: str) -> None:
-        target.open = False
-        self.say("TargetClosed", target=target.id, code=code, reason=reason)
-
-    async def _judge_again(self, target: Target, node: int) -> None:
-        reader = SessionReader(self._session.path, self._session.conn)
-        row = reader.node(node)
-        program = stored_program(reader, row.program) if row else None
-        if program is None:
-            target.judge_again.remove(node)
-            text = f"the program of node {node} is missing: it cannot be judged here"
-            self._context.note("warning", text, target=target.id)
-            return
-        await self.nodes.judge_again(target, node, program)
-
-    async def _extend(self, target: Target) -> None:
-        """One more node for a target, or the target closed when nothing can be added."""
-        if target.handed_in:
-            await self.nodes.hand_in(target)
-            return
-        why = None if target.measured_busy else hopeless(target.progress)
-        if why is None and self._place.language == "cuda":
-            why = "exhausted", NO_WRITER
-        elif why is None and target.refusal:
-            why = "exhausted", f"it cannot be drafted: {target.refusal}"
-        why = why or closing(target.progress, self._caps)
-        if why and why[0] == "sol" and target.measured_busy and not target.looked_again:
-            # The speed of light was measured while others used the machine: look again.
-            target.looked_again = True
-            await self._calibrate(target)
-            return
-        why = why or await self.nodes.grow(target)
-        if why:
-            self._close(target, *why)
+            await asyncio.wait(tasks, return_when="FIRST_COMPLETED", timeout=timeout_s)
+        finally:
+            for task in waiting:
+                task.cancel()
+        for event in events:
+            event.clear()
+        if self._ticker is not None and self._ticker.done():
+            self._ticker.result()
 
     # -- the end -----------------------------------------------------------------------------------
 
@@ -337,7 +369,7 @@ class Engine:
     def _before_the_end(self, target: Target) -> Step:
         if target.id not in self._loaded:
             return partial(self._load, target)
-        return self._next_baseline(target) or partial(self._confirm, target)
+        return self._agenda.next_baseline(target) or partial(self._confirm, target)
 
     async def _finish(self, reason: str) -> tuple[str, str]:
         """Confirm what claims to be a win, then end; this is no search, so it is not counted."""
@@ -351,13 +383,25 @@ class Engine:
 
     # -- what people and the clock do --------------------------------------------------------------
 
+    def hold_on(self) -> None:
+        """Begin nothing new: what is in hand finishes, calls in flight too."""
+        self.going = False
+        self.desk.calls.hold_on()
+        self.say("SearchPausing")
+        self._wake.set()
+
     def go_on(self) -> None:
         self.going = True
+        self.desk.calls.go_on()
         self.say("SearchResumed")
         self._wake.set()
 
     def stop(self, reason: str) -> None:
-        """End in order: the node in work stays unfinished and is taken up at the next start."""
+        """End in order: the node in work stays unfinished and is taken up at the next start.
+
+        Model calls in flight finish first, for they are paid; asked again, they are cut off.
+        """
+        self._cut = bool(self._stopping)
         self._stopping = reason
         self._wake.set()
         if self._work is not None:
@@ -386,10 +430,10 @@ class Engine:
             self._answer()
             if turn % 4 == 0:
                 self._session.active_us = self._clock.us()
-                self._session.beat(os.getpid(), self._context.doing, load_sample())
+                self._session.beat(os.getpid(), self._context.sign_of_life(), load_sample())
             turn += 1
             await asyncio.sleep(TICK_S)
 
 
-def _with_cure(error: MachineError) -> str:
+def _with_cure(error: ForgeError) -> str:
     return f"{error.message}; {error.cure}" if error.cure else error.message

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from agent.errors import ForgeError, MachineError
+from agent.failures import failure_of
+from agent.lessons import lesson
 from agent.search.policy import Choice, Policy
 from agent.work import Failed, NodeWork, Reply
 from agent.workers.workshop import Exhausted, Proposal
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
     from agent.search.target import Scored, Target
 
 MAX_ATTEMPTS = 3
-PERSON = "person"
+PERSON, DRAFTER = "person", "drafter"
 
 
 class Nodes:
@@ -25,10 +27,12 @@ class Nodes:
     Args:
         context: What they are worked on with.
         died: Whether the last engine of this session did not end in order.
+        drafter_alone: Whether no other writer is there to go on from what a person wrote.
     """
 
-    def __init__(self, context: Context, *, died: bool) -> None:
+    def __init__(self, context: Context, *, died: bool, drafter_alone: bool) -> None:
         self.policy = Policy()
+        self.drafter_alone = drafter_alone
         self._context = context
         self._died = died
 
@@ -36,7 +40,7 @@ class Nodes:
 
     async def hand_in(self, target: Target) -> None:
         """A person's next program becomes a draft."""
-        node = self._create(target, Choice("draft", None), PERSON)
+        node = self.create(target, Choice("draft", None), PERSON)
         reply = Reply(target.handed_in.pop(0))
         await self._do(target, node, None, reply)
 
@@ -50,21 +54,34 @@ class Nodes:
             except ForgeError as error:
                 return error.code, f"nothing more can be drafted: {error.message}"
             if isinstance(proposal, Proposal):
-                node = self._create(target, choice, "drafter")
+                node = self.create(target, choice, DRAFTER)
+                target.drafted += choice.action == "draft"
                 _remember(target, node, proposal.schedule)
                 await self._do(target, node, None, proposal)
                 return None
+            if not self.drafter_alone:
+                return "exhausted", proposal.why  # the others go on from here
             target.tree[choice.parent or 0].spent.add(choice.action)
         return "exhausted", "the drafter has no more schedules to try"
 
-    def _create(self, target: Target, choice: Choice, writer: str) -> int:
-        node = self._context.session.next_id("nodes")
+    def create(
+        self,
+        target: Target,
+        choice: Choice,
+        writer: str,
+        *,
+        model: str | None = None,
+        node: int | None = None,
+    ) -> int:
+        """A new node in work, with the next number unless one was taken for it."""
+        node = node or self._context.session.next_id("nodes")
         self._context.say(
-            "NodeCreated", target=target.id, node=node, parent=choice.parent, second_parent=None,
-            action=choice.action, writer=writer, model=None,
+            "NodeCreated", target=target.id, node=node, parent=choice.parent,
+            second_parent=choice.second, action=choice.action, writer=writer, model=model or None,
+            step=choice.step or None,
         )  # fmt: skip
-        target.tree.add(node, choice.parent, choice.action)
-        if writer == PERSON:
+        target.tree.add(node, choice.parent, choice.action, choice.second)
+        if writer == PERSON and self.drafter_alone:
             keep_from_growing(target, node)
         target.progress.nodes += 1
         return node
@@ -75,22 +92,20 @@ class Nodes:
         """Work on a node again that was in work when an earlier engine ended."""
         if self._died and lost.attempts >= MAX_ATTEMPTS:
             reason = f"the engine died {lost.attempts} times while at work on it"
-            self._ended(target, lost.node, Failed("build", "lost", reason, {}), {})
+            self.ended(target, lost.node, Failed("build", "lost", reason, {}), {})
             return
-        reason = "its engine died" if self._died else "its engine was stopped"
-        self._context.say("NodeRequeued", target=target.id, node=lost.node, reason=reason,
-                          died=self._died)  # fmt: skip
+        self.requeue(target, lost)
         source: Proposal | Reply | None = None
         if lost.reply is not None:
             source = Reply(lost.reply)
         elif lost.program is None:
-            ask = _ask(target, Choice(lost.action, lost.parent))
+            ask = _ask(target, lost.choice)
             try:
                 found = await self._context.workshop.propose(target.id, ask)
             except MachineError:
                 raise
             except ForgeError as error:
-                self._ended(target, lost.node, Failed("read", error.code, error.message, {}), {})
+                self.ended(target, lost.node, Failed("read", error.code, error.message, {}), {})
                 return
             if isinstance(found, Exhausted):
                 self.drop(target, lost.node, found.why)
@@ -98,6 +113,16 @@ class Nodes:
             _remember(target, lost.node, found.schedule)
             source = found
         await self._do(target, lost.node, lost.program, source)
+
+    def requeue(self, target: Target, lost: Unfinished) -> None:
+        """Say that a node of an earlier engine is in work again."""
+        reason = "its engine died" if self._died else "its engine was stopped"
+        self._context.say("NodeRequeued", target=target.id, node=lost.node, reason=reason,
+                          died=self._died)  # fmt: skip
+
+    async def judge_written(self, target: Target, node: int, program: Program) -> None:
+        """Judge what a writer wrote for a node."""
+        await self._do(target, node, program, None)
 
     async def judge_again(self, target: Target, node: int, program: Program) -> None:
         """Judge a node here whose verdict is from another machine."""
@@ -112,11 +137,12 @@ class Nodes:
         self._context.working_on = node
         work = NodeWork(self._context, target, node)
         outcome = await work.run(program, source)
-        self._ended(target, node, outcome, work.seconds)
+        self.ended(target, node, outcome, work.seconds)
 
-    def _ended(
+    def ended(
         self, target: Target, node: int, outcome: Scored | Failed, seconds: dict[str, float]
     ) -> None:
+        """Record how a node ended, and what that makes of the target."""
         at: dict[str, Any] = {"target": target.id, "node": node}
         if target.tree[node].state == "live":
             target.progress.ended_with(None, None)
@@ -129,6 +155,8 @@ class Nodes:
                                          "message": outcome.reason, **outcome.evidence}  # fmt: skip
                 self._context.say("NodeFailed", **at, rung=outcome.rung, code=outcome.code,
                                   reason=outcome.reason, seconds=seconds)  # fmt: skip
+                if node not in target.schedules:
+                    self._learn(outcome)
                 return
             reward = target.reward_of(outcome.low)
             target.scored[node] = outcome
@@ -143,6 +171,13 @@ class Nodes:
             )  # fmt: skip
             if target.may_lead(outcome):
                 self.settle_best(target)
+
+    def _learn(self, failed: Failed) -> None:
+        """Keep what a failure teaches every later writer on this machine."""
+        told = failure_of(failed.rung, failed.code, failed.reason, failed.evidence, "")
+        found = lesson(told, self._context.place.language)
+        if found is not None:
+            self._context.knowledge.learn(*found)
 
     def settle_best(self, target: Target) -> None:
         """Say so when another node leads than before."""

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from agent.errors import ForgeError
-from agent.nodes import PERSON, keep_from_growing
+from agent.nodes import DRAFTER, PERSON, keep_from_growing
 from agent.program import Program, read_program
 from agent.search.budget import Progress
+from agent.search.policy import Choice
 from agent.search.target import JUDGE_AGAIN, Scored, Target
 from agent.task import TargetSpec, TaskSource
 from store.errors import SessionDamaged
@@ -25,22 +26,31 @@ if TYPE_CHECKING:
     from store.writing import SessionWriter
 
 
+ANSWERED = frozenset({"paid", "answered"})
+
+
 @dataclass(frozen=True, slots=True)
 class Unfinished:
     """A node that was in work when its engine ended.
 
     Attributes:
+        choice: What it was to be.
         program: What was written for it, if it came so far.
-        reply: What a person handed in for it, if that was not read yet.
+        reply: What came for it and was not read yet: a person's program, or a writer's answer.
+        put_right: Whether that answer was the second one, asked for to put the first one right.
+        lost_calls: Model calls for it that were in flight when their engines ended.
     """
 
     target: int
     node: int
-    action: str
-    parent: int | None
+    choice: Choice
+    writer: str
+    model: str
     attempts: int
     program: Program | None
     reply: str | None = None
+    put_right: bool = False
+    lost_calls: int = 0
 
 
 def handed_in(config: Mapping[str, Any], target: int) -> list[str]:
@@ -50,15 +60,20 @@ def handed_in(config: Mapping[str, Any], target: int) -> list[str]:
 
 
 def restore(
-    session: SessionWriter, config: Mapping[str, Any]
+    session: SessionWriter, config: Mapping[str, Any], *, drafter_alone: bool
 ) -> tuple[dict[int, Target], list[Unfinished]]:
     """Targets with their trees, from the rows; and the nodes to take up again, oldest first.
+
+    Args:
+        session: The session.
+        config: Its config: what a person handed in.
+        drafter_alone: Whether no other writer is there to go on from what a person wrote.
 
     Raises:
         SessionDamaged: The rows do not fit together.
     """
     try:
-        return _restore(SessionReader(session.path, session.conn), config)
+        return _restore(SessionReader(session.path, session.conn), config, drafter_alone)
     except (KeyError, TypeError, ValueError, AttributeError, ForgeError) as error:
         shown = "".join(char if char.isprintable() else "?" for char in str(error))[:200]
         raise SessionDamaged(
@@ -68,12 +83,12 @@ def restore(
 
 
 def _restore(
-    reader: SessionReader, config: Mapping[str, Any]
+    reader: SessionReader, config: Mapping[str, Any], drafter_alone: bool
 ) -> tuple[dict[int, Target], list[Unfinished]]:
     targets = {row.id: _target(row) for row in reader.targets() if row.state != "refused"}
     rows = [row for row in reader.nodes() if row.target in targets]
     for row in rows:
-        _node(targets[row.target], row)
+        _node(targets[row.target], row, drafter_alone)
     # What was gained when follows from the order in which nodes ended.
     ended = sorted((row for row in rows if row.finished_us), key=lambda row: row.finished_us or 0)
     for row in ended:
@@ -123,11 +138,12 @@ def _target(row: TargetRow) -> Target:
     return target
 
 
-def _node(target: Target, row: NodeRow) -> None:
+def _node(target: Target, row: NodeRow, drafter_alone: bool) -> None:
     tree = target.tree
     tree.add(row.id, row.parent, row.action, row.second_parent)
     target.progress.nodes += 1
-    if row.writer == PERSON:
+    target.drafted += row.writer == DRAFTER and row.action == "draft"
+    if row.writer == PERSON and drafter_alone:
         keep_from_growing(target, row.id)
     if row.schedule is not None:
         target.schedules[row.id] = row.schedule
@@ -163,7 +179,16 @@ def stored_program(reader: SessionReader, key: str | None) -> Program | None:
     return read_program(stored.language, stored.source, stored.plan, stored.title)
 
 
-def _unfinished(reader: SessionReader, row: NodeRow, reply: str | None) -> Unfinished:
+def _unfinished(reader: SessionReader, row: NodeRow, handed: str | None) -> Unfinished:
     program = stored_program(reader, row.program)
-    unread = reply if program is None else None
-    return Unfinished(row.target, row.id, row.action, row.parent, row.attempts, program, unread)
+    choice = Choice(row.action, row.parent, row.second_parent, row.step or "")
+    calls = reader.calls(node=row.id)
+    last = next((call for call in reversed(calls) if call.state in ANSWERED), None)
+    told = reader.reply(last.id) if last is not None else None
+    reply = handed if handed is not None else told.text if told is not None else None
+    return Unfinished(
+        row.target, row.id, choice, row.writer, row.model or "", row.attempts, program,
+        reply if program is None else None,
+        put_right=last is not None and last.purpose == "format",
+        lost_calls=sum(call.error == "lost" for call in calls),
+    )  # fmt: skip

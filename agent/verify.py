@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from agent.confirm import go_beyond
 from agent.errors import ForgeError, MachineError, ProgramError, TaskError
-from agent.program import MAX_REPLY, parse_reply
+from agent.program import MAX_REPLY
+from agent.replies import read_reply
 from agent.search.target import fastest_baseline
 from agent.task import TargetSpec
 from agent.workers.workshop import LocalWorkshop
@@ -131,7 +132,7 @@ class Ladder:
 
     def _read(self, reply: str, spec: TargetSpec) -> tuple[Program, Bound]:
         try:
-            program = parse_reply(reply, self._place.language)
+            program = read_reply(reply, self._place.language, spec)
             bound = program.bind(spec, program.defaults(), self._place.facts)
         except ProgramError as error:
             raise self._fell("read", error.code, error.message, error.evidence) from None

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from agent.errors import ForgeError, MachineError, ProgramError
-from agent.program import Program, parse_reply
+from agent.replies import read_reply
 from agent.search.target import Scored
 from agent.search.tuning import Tuner
 from store.reading import SessionReader
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterator
 
     from agent.context import Context
+    from agent.program import Program
     from agent.search.target import Target
     from agent.workers.workshop import Proposal
 
@@ -132,23 +133,14 @@ class NodeWork:
             try:
                 reply, schedule, title = await self._reply(source)
                 self._session.stream(self._node, "model", reply)
-                program = parse_reply(reply, self._context.place.language)
+                program = read_reply(reply, self._context.place.language, self._target.spec)
             except MachineError:
                 raise
             except ForgeError as error:
                 raise _Refused(Failed("read", error.code, error.message, {})) from None
-        with self._session.together():
-            self._session.store_program(
-                program.key, program.language, program.source, program.plan, program.title
-            )
-            self._say(
-                "ProgramWritten",
-                program=program.key,
-                language=program.language,
-                title=title or program.title,
-                schedule=schedule,
-                library=program.library_only,
-            )
+        store_program(
+            self._context, self._target.id, self._node, program, title or program.title, schedule
+        )
         return program
 
     async def _reply(
@@ -329,6 +321,26 @@ class NodeWork:
         return record_verdict(
             self._context, self._target, self._node, variant.id, program, variant.values, answer,
             self._checks, confirm=False,
+        )  # fmt: skip
+
+
+def store_program(
+    context: Context,
+    target: int,
+    node: int,
+    program: Program,
+    title: str,
+    schedule: dict[str, Any] | None,
+) -> None:
+    """Store what a writer wrote for a node: text and event in one transaction."""
+    with context.session.together():
+        context.session.store_program(
+            program.key, program.language, program.source, program.plan, program.title
+        )
+        context.say(
+            "ProgramWritten", target=target, node=node, program=program.key,
+            language=program.language, title=title, schedule=schedule,
+            library=program.library_only,
         )  # fmt: skip
 
 

@@ -27,10 +27,19 @@ WORTH_REPAIRING = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What to try: an action, and the node that it starts from (None for a draft)."""
+    """What to try.
+
+    Attributes:
+        action: draft, improve, repair or combine.
+        parent: The node that it starts from; None for a draft.
+        second: What is combined with the parent.
+        step: For an improvement in words: small or large.
+    """
 
     action: str
     parent: int | None
+    second: int | None = None
+    step: str = ""
 
 
 @dataclass(frozen=True, slots=True)

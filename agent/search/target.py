@@ -51,9 +51,11 @@ class Target:
         baselines: What was measured of eager and of its compiled forms, by name.
         stale: Whether it was measured elsewhere and must be measured here before all else.
         refusal: Why the drafter cannot write for it, "" if it can.
+        graph: The reference's traced operations, a line each, for prompts.
         handed_in: Replies of a person's that are no nodes yet, in order.
         schedules, failures: What the drafter needs of earlier nodes, by node.
         tried: Keys of the schedules that were written.
+        drafted: How many drafts the drafter wrote.
         programs: Program key -> the node that had it first.
         scored: Nodes with a verdict.
         foreign: Those of them whose verdict is from another machine.
@@ -78,10 +80,12 @@ class Target:
     baselines: dict[str, dict[str, Any]] = field(default_factory=dict)
     stale: bool = False
     refusal: str = ""
+    graph: tuple[str, ...] = ()
     handed_in: list[str] = field(default_factory=list)
     schedules: dict[int, dict[str, Any]] = field(default_factory=dict)
     failures: dict[int, dict[str, Any]] = field(default_factory=dict)
     tried: set[str] = field(default_factory=set)
+    drafted: int = 0
     programs: dict[str, int] = field(default_factory=dict)
     scored: dict[int, Scored] = field(default_factory=dict)
     foreign: set[int] = field(default_factory=set)

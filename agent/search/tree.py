@@ -146,9 +146,9 @@ class Tree:
             known = [value for value in [stat.reward, *values] if value is not None]
             stat.value = max(known) if known else None
 
-    def best(self) -> int | None:
-        """The node with the highest reward outside pruned branches."""
-        node, target = ROOT, self[ROOT].value
+    def best(self, branch: int = ROOT) -> int | None:
+        """The node of a branch with the highest reward outside pruned branches."""
+        node, target = branch, self[branch].value
         if target is None:
             return None
         while self[node].reward != target:

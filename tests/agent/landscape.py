@@ -10,7 +10,7 @@ import asyncio
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agent.context import Place
 from agent.engine import Engine
@@ -19,6 +19,12 @@ from agent.workers.workshop import Exhausted, Proposal
 from store.reading import SessionReader
 from store.sessions import create
 from store.writing import SessionWriter
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from agent.writers.offline import Offline
+    from store.machine import MachineStore
 
 SPEC: dict[str, Any] = {
     "name": "toy", "device": "cpu",
@@ -223,13 +229,19 @@ PLACES = {
 
 
 async def engine_on(
-    path: Path, workshop: Landscape, place: Place | None = None
+    path: Path,
+    workshop: Landscape,
+    place: Place | None = None,
+    offline: Callable[[SessionWriter], Offline] | None = None,
+    records: MachineStore | None = None,
 ) -> tuple[Engine, SessionWriter]:
     """An engine that has taken the session up and is ready to run."""
     session = SessionWriter(path)
     row = SessionReader(path, session.conn).session()
     try:
-        engine = Engine(session, row, workshop, place or PLACES[row.config["device"]])
+        where = place or PLACES[row.config["device"]]
+        writer = offline(session) if offline else None
+        engine = Engine(session, row, workshop, where, None, writer, records)
         await engine.prepare(lambda stage: None)
     except BaseException:
         session.close()
@@ -237,9 +249,15 @@ async def engine_on(
     return engine, session
 
 
-async def run(path: Path, workshop: Landscape, place: Place | None = None) -> str:
+async def run(
+    path: Path,
+    workshop: Landscape,
+    place: Place | None = None,
+    offline: Callable[[SessionWriter], Offline] | None = None,
+    records: MachineStore | None = None,
+) -> str:
     """Take the session up, search to the end, close."""
-    engine, session = await engine_on(path, workshop, place)
+    engine, session = await engine_on(path, workshop, place, offline, records)
     try:
         return await engine.run()
     finally:

@@ -1,0 +1,313 @@
+"""Calls of language models: set aside, made, tried again, stored, settled.
+
+Each attempt is a call of its own in the ledger. Its worst case is set aside before it is made; its
+reply is stored in the transaction that settles it, before anybody judges it. A call that an engine
+leaves behind is settled by the next one as lost, at all that was set aside.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from agent.errors import ModelError
+from agent.search.purse import Purse, Worst
+from store.reading import SessionReader
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from agent.context import Context
+    from agent.writers.ask import Answer, Prompt
+    from agent.writers.llm.client import ModelClient
+
+MIN_REPLY = 2048
+MAX_REPLY = 16_000
+MAY_BE_BILLED = frozenset({"model-timeout", "model-dropped"})
+PIECE_S = 0.25
+PIECE_CHARS = 2048
+
+
+class CapReached(Exception):
+    """No call fits into what is left of a cap: ``dollars``, ``tokens`` or ``calls``."""
+
+    def __init__(self, which: str) -> None:
+        super().__init__(which)
+        self.which = which
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What a call is for: ``purpose`` is ``write``, or ``format`` to have a reply put right."""
+
+    target: int
+    node: int
+    model: str
+    action: str
+    purpose: str = "write"
+
+
+class _Pen:
+    """Writes what streams in, a few times a second at most."""
+
+    def __init__(self, context: Context, node: int) -> None:
+        self._session = context.session
+        self._node = node
+        self._text = ""
+        self._channel = "model"
+        self._last = 0.0
+
+    def __call__(self, channel: str, text: str) -> None:
+        if channel != self._channel:
+            self.flush()
+            self._channel = channel
+        self._text += text
+        if len(self._text) > PIECE_CHARS or time.monotonic() - self._last > PIECE_S:
+            self.flush()
+
+    def flush(self) -> None:
+        if self._text:
+            self._session.stream(self._node, self._channel, self._text)
+        self._text, self._last = "", time.monotonic()
+
+
+class Calls:
+    """Makes model calls within the session's caps.
+
+    Args:
+        context: The session.
+        config: ``models``, ``max_tokens`` and the caps.
+
+    Attributes:
+        purse: The caps, and what is spent of them.
+        in_flight: Calls that were made and have not been settled.
+        news: Set whenever a call was settled.
+    """
+
+    def __init__(self, context: Context, config: Mapping[str, Any], news: asyncio.Event) -> None:
+        self.purse = Purse.of(config)
+        self.in_flight = 0
+        self.news = news
+        self._about = 0  # asked for, and not set aside yet
+        self._context = context
+        self._session = context.session
+        self._models = {str(model["name"]): model for model in config.get("models") or []}
+        self._clients: dict[str, ModelClient] = {}
+        self._max_tokens = int(config.get("max_tokens") or MAX_REPLY)
+        self._random = random.Random()
+        self._settled = asyncio.Event()
+        self._go = asyncio.Event()
+        self._go.set()
+        self._least: Worst | None = None
+        self._restore()
+
+    def _restore(self) -> None:
+        """Take the ledger up; what an earlier engine left in flight is lost at its reservation."""
+        reader = SessionReader(self._session.path, self._session.conn)
+        for row in reader.calls():
+            if row.writer not in (None, "model"):
+                continue
+            nothing = row.state == "failed" and not (row.tokens_in or row.tokens_out)
+            self.purse.made += not nothing
+            if row.state == "reserved":
+                with self._session.together():
+                    self._context.say(
+                        "CallSettled", target=row.target, node=row.node, call=row.id, state="lost",
+                        micro_dollars=row.reserved, tokens_in=row.reserved_tokens or 0,
+                        tokens_out=0, error="lost",
+                    )  # fmt: skip
+                    cost = "" if row.reserved is None else f": ${row.reserved / 1e6:.4f} counts"
+                    text = f"call {row.id} was in flight when its engine ended{cost} as spent"
+                    self._context.note("warning", text, target=row.target)
+        spending = reader.spending()
+        self.purse.spent = spending.micro_dollars
+        self.purse.spent_tokens = spending.tokens_in + spending.tokens_out
+
+    # -- what people do ----------------------------------------------------------------------------
+
+    def hold_on(self) -> None:
+        """Make no more calls until ``go_on``; those in flight finish."""
+        self._go.clear()
+
+    def go_on(self) -> None:
+        self._go.set()
+
+    def has_room(self) -> bool | None:
+        """Whether another call may fit: None for not before one in flight is settled.
+
+        Without a call made before, nobody knows what one takes.
+        """
+        most = self.purse.calls
+        if most is not None and self.purse.made + self._about >= most:
+            return None if self.purse.held or self._about else False
+        if self._least is None or not self.purse.lacks(self._least):
+            return True
+        return None if self.purse.held else False
+
+    def cap(self) -> str:
+        """The cap that keeps the next call from being made; "" for none."""
+        return self.purse.lacks(self._least or Worst(0, 0))
+
+    # -- a call ------------------------------------------------------------------------------------
+
+    async def ask(self, order: Order, prompt: Prompt) -> str:
+        """A model's reply, asked for until it comes or nothing more is to be hoped for.
+
+        Raises:
+            CapReached: No call fits into what is left.
+            ModelError: The model gave no usable reply, however often it was asked.
+        """
+        from agent.writers.llm.retry import delay
+
+        self._state(order, "asking")
+        client = self._client(order.model)
+        attempt = 1
+        while True:
+            self._about += 1
+            try:
+                await self._go.wait()
+                max_tokens, worst = await self._set_aside(client, prompt)
+            finally:
+                self._about -= 1
+            call = self._reserve(order, prompt, worst, attempt)
+            try:
+                answer = await self._made(client, prompt, max_tokens, order)
+            except ModelError as error:
+                self._settle(order, call, error.partial, error)
+                if error.code == "model-cut" and error.partial is not None:
+                    return error.partial.text
+                wait = delay(error, attempt, self._random)
+                if wait is None:
+                    raise
+                await self._wait(order, call, error, wait, attempt)
+                attempt += 1
+                self._state(order, "asking")
+            else:
+                self._settle(order, call, answer, None)
+                return answer.text
+
+    def _client(self, name: str) -> ModelClient:
+        if name not in self._clients:
+            from agent.writers.llm.client import Model, ModelClient
+
+            client = ModelClient(Model.of(self._models[name]))
+            if client.price is None and self.purse.strict:
+                raise ModelError(
+                    f"no price is known for {name}, so a cap in dollars cannot be kept",
+                    f"give one (--price {name}=IN/OUT, in $ for a million tokens), or leave "
+                    "--dollars out and cap with --tokens",
+                    code="model-price",
+                    fatal=True,
+                )
+            said = "price unknown" if client.price is None else str(client.price)
+            self._context.note("info", f"{name}: {said}")
+            self._clients[name] = client
+        return self._clients[name]
+
+    async def _set_aside(self, client: ModelClient, prompt: Prompt) -> tuple[int, Worst]:
+        """The longest reply that the caps allow, up to the session's own limit."""
+        least = min(MIN_REPLY, self._max_tokens)
+        while True:
+            self._settled.clear()
+            tokens = self._max_tokens
+            while which := self.purse.lacks(worst := _worst(client, prompt, tokens)):
+                # A shorter reply only once nothing is set aside for others any more.
+                if tokens == least or self.purse.held or which == "calls":
+                    break
+                tokens = max(tokens // 2, least)
+            self._least = _worst(client, prompt, least)
+            if not which:
+                return tokens, worst
+            if not self.purse.held:
+                raise CapReached(which)
+            await self._settled.wait()
+            await self._go.wait()
+
+    def _reserve(self, order: Order, prompt: Prompt, worst: Worst, attempt: int) -> int:
+        call = self._session.next_id("model_calls")
+        with self._session.together():
+            text = self._session.store_prompt(prompt.system, prompt.user)
+            self._context.say(
+                "CallReserved", target=order.target, node=order.node, call=call,
+                model=order.model, action=order.action, micro_dollars=worst.micro_dollars,
+                purpose=order.purpose, writer="model", tokens=worst.tokens, prompt=text,
+                attempt=attempt,
+            )  # fmt: skip
+        self.purse.hold(call, worst)
+        return call
+
+    async def _made(
+        self, client: ModelClient, prompt: Prompt, max_tokens: int, order: Order
+    ) -> Answer:
+        pen = _Pen(self._context, order.node)
+        begun = False
+
+        def on_piece(channel: str, text: str) -> None:
+            nonlocal begun
+            if not begun:
+                begun = True
+                self._state(order, "writing")
+            pen(channel, text)
+
+        self.in_flight += 1
+        try:
+            return await client.ask(prompt, max_tokens, on_piece)
+        finally:
+            self.in_flight -= 1
+            pen.flush()
+
+    def _settle(
+        self, order: Order, call: int, answer: Answer | None, error: ModelError | None
+    ) -> None:
+        """Store what came and what it took.
+
+        A call that failed and brought nothing took nothing, unless the provider may be at work on
+        it: then all that was set aside counts, for that is the most that it can be.
+        """
+        usage = answer.usage if answer else None
+        money = answer.micro_dollars if answer else 0
+        taken = (usage.tokens_in, usage.tokens_out) if usage else (0, 0)
+        state = "failed" if error and error.code != "model-cut" else "paid"
+        if error and answer is None and error.code in MAY_BE_BILLED:
+            held = self.purse.held[call]
+            state, money, taken = "lost", held.micro_dollars, (held.tokens, 0)
+        with self._session.together():
+            if answer and (answer.text or answer.thinking):
+                self._session.store_reply(call, order.node, answer.text, answer.thinking)
+            self._context.say(
+                "CallSettled", target=order.target, node=order.node, call=call,
+                state=state,
+                micro_dollars=money, tokens_in=taken[0], tokens_out=taken[1],
+                tokens_cached=usage.cached if usage else None,
+                tokens_reasoning=usage.reasoning if usage else None,
+                estimated=usage.estimated if usage else None,
+                error=error.code if error else None,
+                finish=answer.finish if answer else None,
+                seconds=round(answer.seconds, 3) if answer else None,
+            )  # fmt: skip
+            for note in answer.notes if answer else ():
+                self._context.note("warning", note, target=order.target)
+        self.purse.settle(call, money, sum(taken))
+        self._settled.set()
+        self.news.set()
+
+    async def _wait(
+        self, order: Order, call: int, error: ModelError, wait: float, attempt: int
+    ) -> None:
+        self._context.say(
+            "CallWaiting", target=order.target, node=order.node, call=call, model=order.model,
+            reason=error.message[:300], seconds=round(wait, 1), attempt=attempt,
+        )  # fmt: skip
+        until = int((time.time() + wait) * 1e6)
+        self._state(order, "waiting", until_us=until, reason=error.message[:120])
+        await asyncio.sleep(wait)
+
+    def _state(self, order: Order, stage: str, **more: Any) -> None:
+        self._context.awaits(order.target, order.node, stage, model=order.model, **more)
+
+
+def _worst(client: ModelClient, prompt: Prompt, tokens: int) -> Worst:
+    return Worst(client.worst(prompt, tokens), prompt.size + tokens)
