@@ -5,8 +5,10 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from forge_tui import budget as spending
 from forge_tui import curve as plot
 from forge_tui import figures, view, words
+from forge_tui import status as standing
 from forge_tui.keys import key_line
 from forge_tui.series import Series
 from forge_tui.text import clip, one_line, width, wrap
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
     from forge_tui.screens.watch import WatchScreen
     from forge_tui.view import Line, Piece
 
-TABS = ("summary", "checks", "code", "log")
+TABS = ("summary", "checks", "code", "log", "prompt")
 
 
 def status(screen: WatchScreen, cells: int, glyphs: Glyphs) -> Line:
@@ -30,7 +32,7 @@ def status(screen: WatchScreen, cells: int, glyphs: Glyphs) -> Line:
         if on
     ]
     now_us = time.time_ns() // 1000
-    return view.status(screen.model, cells, glyphs, now_us, ", ".join(notes))
+    return standing.status(screen.model, cells, glyphs, now_us, ", ".join(notes))
 
 
 def heading(text: str, after: str, cells: int, glyphs: Glyphs, *, on: bool = False) -> Line:
@@ -47,7 +49,9 @@ def heading(text: str, after: str, cells: int, glyphs: Glyphs, *, on: bool = Fal
 
 def tree_head(screen: WatchScreen, cells: int, glyphs: Glyphs) -> Line:
     model = screen.model
-    return view.header(view.Columns.of(cells - 2, gpu=model.on_gpu, gain=model.compared))
+    return view.header(
+        view.Columns.of(cells - 2, gpu=model.on_gpu, gain=model.compared, cost=model.asks)
+    )
 
 
 def curve_head(screen: WatchScreen, cells: int, glyphs: Glyphs) -> Line:
@@ -85,7 +89,7 @@ def tabs(screen: WatchScreen, cells: int, glyphs: Glyphs) -> Line:
 
 
 def budget(screen: WatchScreen, cells: int, height: int, glyphs: Glyphs) -> list[Line]:
-    lines = view.budget(screen.model, cells - 2, glyphs)
+    lines = spending.budget(screen.model, cells - 2, glyphs)
     return [heading("budget", "", cells, glyphs), *lines]
 
 
@@ -94,7 +98,8 @@ def newest(screen: WatchScreen, cells: int, height: int, glyphs: Glyphs) -> list
     lines: list[Line] = []
     for event in reversed(screen.model.events):
         # What a command did is an event of its own; only a refusal needs its answer told.
-        if event.kind == "NodeStage" or (event.kind == "CommandAnswered" and event.payload["ok"]):
+        quiet = event.kind in {"NodeStage", "CallReserved"}
+        if quiet or (event.kind == "CommandAnswered" and event.payload["ok"]):
             continue
         said = words.event_line(event, screen.model.targets)
         if said is None:

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
-from forge_tui import judging, steering
+from forge_tui import judging, providers, spending, steering
 from forge_tui.launch import LaunchError, launch
 from forge_tui.options import (
     AS_JSON,
@@ -25,12 +26,15 @@ from forge_tui.options import (
 )
 from forge_tui.programs import assigned
 from forge_tui.settings import DEFAULTS, DEMO, why_plain
+from forge_tui.writers import writer_options, writers
 from store import VERSION, sessions
 from store.errors import StoreError
 from store.lock import engine_alive
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+_LIMITS = ("nodes", "minutes", "patience", "seed", "device", "baselines")
 
 
 class Commands(click.Group):
@@ -84,7 +88,7 @@ def demo(headless: bool, **options: Any) -> None:
 
 
 @main.command()
-@click.argument("tasks", nargs=-1, required=True, metavar="TASK...")
+@click.argument("tasks", nargs=-1, metavar="TASK...")
 @DEVICE
 @click.option(
     "--program",
@@ -113,28 +117,47 @@ def demo(headless: bool, **options: Any) -> None:
     help="Programs without gain after which a target is closed.",
 )  # fmt: skip
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of inputs and choices.")
+@writer_options
 @start_options
+@click.pass_context
 def run(
+    ctx: click.Context,
+    /,
     tasks: tuple[str, ...],
     headless: bool,
-    device: str,
     programs: Sequence[str],
-    baselines: list[str] | None,
     **options: Any,
 ) -> None:
     """Search for faster programs for TASKs.
 
     A TASK is a Python file (a `reference` function with `inputs`, or a KernelBench `Model`), or
     suite:NAME for an operator of the suite.
-    """
-    names = ("nodes", "minutes", "patience", "seed")
-    caps = {name: options.pop(name) for name in names}
-    config = {
-        **DEFAULTS, **caps, "device": device, "baselines": baselines,
-        "tasks": [task_path(task) for task in tasks],
-        "programs": assigned(programs, tasks),
-    }  # fmt: skip
+
+    On a CPU a drafter writes the programs, without a language model. With --model models write
+    them, and the key of each provider comes from the environment, such as ANTHROPIC_API_KEY; with
+    --inbox whoever answers the files.
+    """  # fmt: skip
+    asked = {name: options.pop(name) for name in _LIMITS}
+    asked["tasks"] = [task_path(task) for task in tasks]
+    config = {**DEFAULTS, **asked, **writers(options)}
+    if config["replay"]:
+        config |= _replayed(ctx, config["replay"])
+    if not config["tasks"]:
+        raise click.UsageError("name a TASK: a Python file, or suite:NAME")
+    config["programs"] = assigned(programs, tasks or config["tasks"])
     _search(config, headless, **options)
+
+
+def _replayed(ctx: click.Context, name: str) -> dict[str, Any]:
+    """What a replay takes from the saved session: its replies, and all that was not given."""
+    from forge_tui.recording import recording, settings
+
+    path = sessions.find(name)
+    given = {
+        name for name in _LIMITS if ctx.get_parameter_source(name) is not ParameterSource.DEFAULT
+    } | ({"tasks"} if ctx.params["tasks"] else set())  # fmt: skip
+    kept = {name: value for name, value in settings(path).items() if name not in given}
+    return {**kept, "replay": recording(path)}
 
 
 def _search(
@@ -160,9 +183,11 @@ def _search(
         _leave_no_litter(path)
         raise
     if plain:
-        from forge_tui.plain import follow
+        from forge_tui.plain import follow, writer_lines
 
         click.echo(f"session {session_id(path)}", err=True)
+        for line in writer_lines(path):
+            click.echo(line, err=True)
         sys.exit(follow(path, stop_on_signal=True, every_target_judged=config["demo"]))
     _watch(path, follow=True, no_mouse=no_mouse, ascii_only=ascii_only, stop_on_exit=stop_on_exit)
 
@@ -300,5 +325,5 @@ def suite() -> None:
         click.echo(line)
 
 
-for command in (*judging.COMMANDS, *steering.COMMANDS):
+for command in (*judging.COMMANDS, *providers.COMMANDS, *spending.COMMANDS, *steering.COMMANDS):
     main.add_command(command)

@@ -49,7 +49,7 @@ def folded(source: list[Line], cells: int) -> list[Line]:
         for whole, role in line:
             text = whole
             while width(text) > room:
-                head = clip(text, room, "") if room > 0 else ""
+                head = _head(text, room) if room > 0 else ""
                 current.append((head, role))
                 out.append(tuple(current))
                 text, room, current = text[len(head) :], cells - len(INDENT), [(INDENT, "faint")]
@@ -57,6 +57,13 @@ def folded(source: list[Line], cells: int) -> list[Line]:
             room -= width(text)
         out.append(tuple(current))
     return out
+
+
+def _head(text: str, cells: int) -> str:
+    """What fits into a line: up to a space, if there is one in its second half."""
+    head = clip(text, cells, "")
+    at = head.rfind(" ") + 1
+    return head[:at] if at > len(head) // 2 else head
 
 
 def highlight(text: str, language: str) -> list[Line]:
@@ -89,16 +96,24 @@ def _role(token: str) -> str:
     return "text"
 
 
+def _streamed(detail: Detail) -> list[tuple[str, str]]:
+    """The streamed text by channel: a piece may end in the middle of a line."""
+    out: list[tuple[str, list[str]]] = []
+    for piece in detail.stream:
+        if not out or out[-1][0] != piece.channel:
+            out.append((piece.channel, []))
+        out[-1][1].append(piece.text)
+    return [(channel, "".join(parts)) for channel, parts in out]
+
+
 def log(detail: Detail) -> list[Line]:
     """A node's streamed text and the compiler's words about its failed variants."""
     out: list[Line] = []
-    channel = ""
-    for piece in detail.stream:
-        if piece.channel != channel:
-            channel = piece.channel
-            by = detail.node.model or detail.node.writer if channel == "model" else channel
-            out.append(((one_line(by, 40), "head"),))
-        out += [((line, "text"),) for line in lines(piece.text, 2_000)]
+    for channel, said in _streamed(detail):
+        by = detail.node.model or detail.node.writer if channel == "model" else channel
+        out.append(((one_line(by, 60), "head"),))
+        role = "faint" if channel == "thinking" else "text"
+        out += [((line, role),) for line in lines(said)]
     for variant in detail.variants:
         if variant.state != "failed":
             continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 from forge_tui import evidence as told
@@ -26,7 +27,7 @@ def summary(detail: Detail, model: Model, cells: int, glyphs: Glyphs) -> list[Li
     node = detail.node
     target = model.targets.get(node.target)
     out = _heading(node, model, cells)
-    out += _result(detail, target, cells, model.working)
+    out += _result(detail, target, cells, model)
     out.append(())
     out += _ladder(detail, cells, glyphs, model.working)
     if hints := told.advice(node.advice, cells, glyphs):
@@ -47,12 +48,14 @@ def _heading(node: NodeRow, model: Model, cells: int) -> list[Line]:
     origin = f"{node.action} of #{node.parent}" if node.parent else one_line(node.action, 20)
     if node.second_parent:
         origin += f" with #{node.second_parent}"
+    if node.step:
+        origin = f"{one_line(node.step, 10)} {origin}"
     by = one_line(node.model or node.writer, 40)
     facts = [origin, f"by {by}"]
     if node.library:
         facts.append("library calls alone")
-    if node.micro_dollars:
-        facts.append(figures.dollars(node.micro_dollars))
+    if cost := words.node_cost(node):
+        facts.append(f"cost {cost}" if node.unpriced else cost)
     if node.attempts > 1:
         facts.append(f"attempt {node.attempts}")
     closed = model.pruned_by(node.id)
@@ -62,13 +65,19 @@ def _heading(node: NodeRow, model: Model, cells: int) -> list[Line]:
     return [
         *(((line, "strong"),) for line in title),
         ((f"#{node.id}  ", "muted"), (clip("  ".join(facts), cells - 8), "muted")),
+        *hinted(node.hint, cells),
     ]
+
+
+def hinted(hint: str | None, cells: int) -> list[Line]:
+    """What a person told the writers, if anything."""
+    return wrapped(f"hint: {one_line(hint, 600)}", "live", cells) if hint else []
 
 
 # -- the result ------------------------------------------------------------------------------------
 
 
-def _result(detail: Detail, target: TargetRow | None, cells: int, working: bool) -> list[Line]:
+def _result(detail: Detail, target: TargetRow | None, cells: int, model: Model) -> list[Line]:
     node = detail.node
     word, role = words.node_word(node)
     if node.state == "failed":
@@ -78,8 +87,15 @@ def _result(detail: Detail, target: TargetRow | None, cells: int, working: bool)
     if node.state == "dropped":
         return [(), (("dropped: ", role), (one_line(node.reason or "", cells), "text"))]
     if node.state != "scored":
-        text = f"{word} now" if working else f"unfinished: the engine ended at {word}"
-        return [(), ((text, role if working else "warn"),)]
+        if not model.working:
+            return [(), ((f"unfinished: the engine ended at {word}", "warn"),)]
+        now_us = time.time_ns() // 1000
+        how, what = words.waits_for(node, model.waited_for(node.id), now_us)
+        if how or what:
+            waits = ": ".join(part for part in (how, what) if part)
+            where = f" in {model.inbox}" if node.writer == "inbox" and model.inbox else ""
+            return [(), *wrapped(f"{word} {waits}{where}", "warn", cells)]
+        return [(), ((f"{word} now", role),)]
     first: Line = (
         (f"{figures.speedup(node.ratio)} vs eager ", "best" if role == "good" else "strong"),
         (figures.interval(node.low, node.high) + " 95 %   ", "muted"),

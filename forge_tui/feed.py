@@ -13,7 +13,7 @@ from collections import OrderedDict, deque
 from typing import TYPE_CHECKING
 
 from forge_tui.code import code
-from forge_tui.model import KEPT_EVENTS, Detail, Update
+from forge_tui.model import KEPT_EVENTS, NOTHING, Detail, Update
 from store import commands
 from store.errors import StoreError
 from store.lock import EngineLock, engine_alive
@@ -38,7 +38,8 @@ class Feed:
     Args:
         path: The session file.
         on_news: Called (in the thread) when ``take`` has something.
-        on_detail: Called with a node's detail and, if it was asked for, its code's lines.
+        on_detail: Called with a node's detail and the lines of the tab that is looked at, if
+            making them takes long.
         on_sent: Called with (verb, command id, problem) once a command was written or failed.
     """
 
@@ -66,10 +67,10 @@ class Feed:
         self._targets: dict[int, TargetRow] = {}
         self._nodes: dict[int, NodeRow] = {}
         self._events: deque[Event] = deque(maxlen=KEPT_EVENTS)
-        self._micro_dollars = 0
-        self._watched = (0, False)
-        self._seen: tuple[int, bool, int, int] | None = None
-        self._commands: deque[tuple[str, dict[str, int]]] = deque()
+        self._spending = NOTHING
+        self._watched = (0, "")
+        self._seen: tuple[int, str, int, int] | None = None
+        self._commands: deque[tuple[str, dict[str, int | str]]] = deque()
         self._codes: OrderedDict[str, list[Line]] = OrderedDict()
 
     # -- called by the screen ----------------------------------------------------------------------
@@ -89,18 +90,18 @@ class Feed:
             update = Update(
                 self._session, self._state, self._heartbeat, tuple(self._targets.values()),
                 tuple(self._nodes[key] for key in sorted(self._nodes)), tuple(self._events),
-                self._micro_dollars, self._problem,
+                self._spending, self._problem,
             )  # fmt: skip
             self._targets, self._nodes = {}, {}
             self._events.clear()
         return update
 
-    def watch(self, node: int, with_code: bool) -> None:
-        """Read this node's detail, now and whenever it changes; 0 for none."""
-        self._watched = (node, with_code)
+    def watch(self, node: int, tab: str) -> None:
+        """Read this node's detail for a tab, now and whenever it changes; 0 for none."""
+        self._watched = (node, tab)
         self._wake.set()
 
-    def command(self, verb: str, **args: int) -> None:
+    def command(self, verb: str, **args: int | str) -> None:
         self._commands.append((verb, args))
         self._wake.set()
 
@@ -161,7 +162,7 @@ class Feed:
             nodes = [reader.standing(node) for node in reader.nodes(self._rev)]
             behind = min(last - self._rev, KEPT_EVENTS)
             events = reader.last_events(behind) if behind > 0 else []
-            micro_dollars = reader.micro_dollars()
+            spending = reader.spending()
         finally:
             reader.conn.execute("COMMIT")
         with self._guard:
@@ -169,11 +170,11 @@ class Feed:
             self._targets.update((row.id, row) for row in targets)
             self._nodes.update((row.id, row) for row in nodes)
             self._events.extend(events)
-            self._micro_dollars, self._problem = micro_dollars, ""
+            self._spending, self._problem = spending, ""
         self._rev = last
 
     def _read_detail(self, reader: SessionReader) -> None:
-        number, with_code = self._watched
+        number, tab = self._watched
         if number <= 0:
             self._seen = None
             return
@@ -184,11 +185,16 @@ class Feed:
         (last_piece,) = reader.conn.execute(
             "SELECT max(id) FROM streams WHERE node = ?", [number]
         ).fetchone()
-        seen = (number, with_code, node.rev, last_piece or 0)
+        seen = (number, tab, node.rev, last_piece or 0)
         if seen == self._seen:
             return
         self._seen = seen
         verdicts = tuple(reader.verdicts(number))
+        calls = tuple(reader.calls(number)) if node.calls else ()
+        looked = tab == "prompt"
+        told = calls if looked else ()
+        prompts = {key: reader.prompt(key) for key in {call.prompt for call in told} if key}
+        replies = {call.id: reader.reply(call.id) for call in told}
         detail = Detail(
             node=node,
             program=reader.program(node.program) if node.program else None,
@@ -196,8 +202,11 @@ class Feed:
             verdicts=verdicts,
             stream=tuple(reader.stream(number, max(0, (last_piece or 0) - 500), 500)),
             samples={verdict.id: len(reader.samples(verdict.id)) for verdict in verdicts},
+            calls=calls,
+            prompts={key: text for key, text in prompts.items() if text} if looked else None,
+            replies={call: text for call, text in replies.items() if text},
         )
-        self._on_detail(detail, self._code(detail) if with_code else None)
+        self._on_detail(detail, self._code(detail) if tab == "code" else None)
 
     def _code(self, detail: Detail) -> list[Line]:
         if detail.program is None:

@@ -66,8 +66,20 @@ def seconds_of(value: float) -> str:
     return f"{value:.2g} s" if value < 10 else f"{value:.0f} s"
 
 
-def dollars(micro: int) -> str:
-    return f"${micro / 1e6:,.2f}"
+def dollars(micro: float) -> str:
+    """An amount with as many digits as matter: ``$12.40``, ``$0.0135``, ``$0.000012``."""
+    if micro < 1:
+        return "<$0.000001" if micro else "$0"
+    digits = 2 if micro >= 1e6 or micro % 10_000 == 0 else 4 if micro >= 100 else 6
+    return f"${micro / 1e6:,.{digits}f}"
+
+
+def tokens(count: int) -> str:
+    """A number of tokens as ``812``, ``9.81k`` or ``1.20M``."""
+    for unit, size in (("", 1), ("k", 1_000), ("M", 1_000_000)):
+        if count < 999.5 * size:
+            return f"{_three(count / size)}{unit}" if unit else str(count)
+    return f"{_three(count / 1e9)}G"
 
 
 def error_of(value: object) -> str:

@@ -43,7 +43,9 @@ KEYS: tuple[Key, ...] = (
     Key(("G", "end"), "G", "move('bottom')", "bottom", "last row", "move"),
     Key(("pagedown",), "pgdn", "move('page_down')", "page down", "a page down", "move"),
     Key(("pageup",), "pgup", "move('page_up')", "page up", "a page up", "move"),
-    Key(("space",), "space", "fold", "fold", "fold or unfold this branch", "move", 5),
+    Key(
+        ("space",), "space", "fold", "fold", "fold or unfold this branch, or the prompt", "move", 5
+    ),
     Key(("minus",), "-", "fold_all(True)", "fold all", "fold every branch", "move"),
     Key(("equals_sign",), "=", "fold_all(False)", "unfold all", "unfold every branch", "move"),
     Key(("b",), "b", "best", "best", "jump to the best node", "move", 4),
@@ -55,12 +57,16 @@ KEYS: tuple[Key, ...] = (
     Key(("3",), "3", "pane(3)", "checks", "errors, kernels, clocks, sanitizer", "look"),
     Key(("4",), "4", "pane(4)", "code", "the program's source and plan", "look"),
     Key(("5",), "5", "pane(5)", "log", "compiler's and writer's words", "look"),
+    Key(("6",), "6", "pane(6)", "prompt", "what a writer was asked, its reply and cost", "look"),
     Key(("z",), "z", "zoom", "zoom", "this pane alone, and back", "look", 7),
     Key(("f",), "f", "freeze", "freeze", "hold the view still; the search goes on", "look"),
     Key(("escape",), "esc", "back", "back", "leave zoom, or back to the tree", "look"),
     Key(("p",), "p", "pause", "pause", "pause the search, or go on", "search", 2, True),
     Key(("x",), "x", "prune", "prune", "close this branch; reversible", "search", 3, True),
     Key(("u",), "u", "unprune", "un-prune", "open a closed branch again", "search", 0, True),
+    Key(
+        ("H",), "H", "hint", "hint", "tell the writers of this branch something", "search", 0, True
+    ),
     Key(("r",), "r", "resume", "resume", "resume a stopped or crashed search", "search", 0, True),
     Key(("Q",), "Q", "stop", "stop", "stop the search; everything is saved", "search", 0, True),
     Key(("q",), "q", "leave", "leave", "leave; the search goes on", "leave", 1),

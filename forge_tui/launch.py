@@ -86,9 +86,15 @@ def launch(
 
 
 def spoken(
-    args: Sequence[str], engine: Sequence[str] = ENGINE, patience_s: float | None = None
+    args: Sequence[str],
+    engine: Sequence[str] = ENGINE,
+    patience_s: float | None = None,
+    *,
+    may_be_silent: bool = False,
 ) -> Iterator[dict[str, Any]]:
     """The JSON lines of a job such as ``verify``, as they come; the job ends when nobody listens.
+
+    With ``may_be_silent`` a job that ends in order has done its work even if it said nothing.
 
     Raises:
         LaunchError: It could not do its work (its own words and cure), died, or took longer than
@@ -118,7 +124,7 @@ def spoken(
         if over:
             raise LaunchError(f"{args[0]} took more than {patience_s:.0f} s")
         # A job that has answered may say by its code how the answer turned out.
-        if code not in {0, 1} or not heard:
+        if code not in {0, 1} or not (heard or (may_be_silent and code == 0)):
             raise LaunchError(f"{args[0]} failed ({_how(code)}){_last_words(stderr, 0)}")
 
 

@@ -7,19 +7,25 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from forge_tui.baselines import on_gpu
 from forge_tui.series import Series
+from forge_tui.settings import DOLLARS, INBOX
+from forge_tui.words import cost_text, recorded_from
+from store.rows import Spending
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from store.events import Event
     from store.rows import (
+        CallRow,
         Heartbeat,
         NodeRow,
         Program,
+        PromptText,
+        ReplyText,
         SessionRow,
         StreamPiece,
         TargetRow,
@@ -29,6 +35,7 @@ if TYPE_CHECKING:
 
 KEPT_EVENTS = 200
 STALE_S = 5.0
+NOTHING = Spending(*([0] * 12))
 ENGINE_UP = frozenset({"running", "pausing", "paused", "starting"})
 
 
@@ -49,7 +56,7 @@ class Update:
     targets: tuple[TargetRow, ...]
     nodes: tuple[NodeRow, ...]
     events: tuple[Event, ...]
-    micro_dollars: int
+    spending: Spending = NOTHING
     problem: str = ""
 
 
@@ -59,6 +66,9 @@ class Detail:
 
     Attributes:
         samples: How many pairs of times each verdict rests on, by the verdict's id.
+        calls: How a writer was asked for it, oldest first.
+        prompts, replies: What was asked, by its hash, and answered, by its call; None unless
+            they were read, for somebody who looks at them.
     """
 
     node: NodeRow
@@ -67,6 +77,9 @@ class Detail:
     verdicts: tuple[VerdictRow, ...]
     stream: tuple[StreamPiece, ...]
     samples: dict[int, int] = field(default_factory=dict)
+    calls: tuple[CallRow, ...] = ()
+    prompts: dict[str, PromptText] | None = None
+    replies: dict[int, ReplyText] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -90,17 +103,19 @@ class Model:
     stages: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     events: deque[Event] = field(default_factory=lambda: deque(maxlen=KEPT_EVENTS))
     live: set[int] = field(default_factory=set)
-    micro_dollars: int = 0
+    spending: Spending = NOTHING
     problem: str = ""
     waiting: str = ""
     starting: str = ""
+    _paid: Counter[int] = field(default_factory=Counter)
+    _unpriced: Counter[int] = field(default_factory=Counter)
 
     def apply(self, update: Update) -> None:
         self.session = update.session or self.session
         self.state = update.state
         self.heartbeat = update.heartbeat or self.heartbeat
         self.problem = update.problem
-        self.micro_dollars = update.micro_dollars
+        self.spending = update.spending
         for target in update.targets:
             self.targets[target.id] = target
         self._take_nodes(update.nodes)
@@ -111,6 +126,8 @@ class Model:
         for node in nodes:
             before = self.nodes.get(node.id)
             self.nodes[node.id] = node
+            self._paid[node.target] += node.micro_dollars - (before.micro_dollars if before else 0)
+            self._unpriced[node.target] += node.unpriced - (before.unpriced if before else 0)
             if before is None:
                 self.counts[node.state] += 1
             elif before.state != node.state:
@@ -142,6 +159,44 @@ class Model:
         if not told or (target is not None and told.get("target") != target):
             return ""
         return "" if node is not None and told.get("node") != node else str(told.get("stage", ""))
+
+    def waited_for(self, node: int) -> dict[str, Any]:
+        """What the engine says of a node whose writer was asked: ``stage``, ``model``, ..."""
+        told = (self.heartbeat.doing or {}).get("calls") if self.heartbeat else None
+        if not self.working or not isinstance(told, list):
+            return {}
+        return next((one for one in told if isinstance(one, dict) and one.get("node") == node), {})
+
+    @property
+    def replies_awaited(self) -> int:
+        """How many replies from the inbox are waited for, when nothing else is in work."""
+        live = [self.nodes[node] for node in self.live]
+        waiting = [node for node in live if node.writer == "inbox" and node.stage == "waiting"]
+        return len(waiting) if len(waiting) == len(live) else 0
+
+    def cost_of(self, target: int) -> str:
+        """What the calls for a target cost, in words as for a node."""
+        return cost_text(self._paid[target], self._unpriced[target])
+
+    @property
+    def asks(self) -> bool:
+        """Whether language models are, or were, asked for programs: there is a cost."""
+        return bool(self._config("models")) or self.spending.calls > 0
+
+    @property
+    def replays(self) -> str:
+        """The session whose replies this search takes; "" when it searches itself."""
+        return recorded_from(self.session.config) if self.session else ""
+
+    @property
+    def inbox(self) -> str:
+        """Where the prompts are that somebody answers, in words; "" without."""
+        folder = str(self._config("inbox") or "")
+        own = f"{INBOX}/{self.session.session}, beside the session" if self.session else ""
+        return own if folder == INBOX else folder
+
+    def _config(self, name: str) -> Any:
+        return self.session.config.get(name) if self.session else None
 
     def target_stage(self, target: int) -> str:
         """``measuring`` while its baselines are in work, ``ended`` once all is done, or nothing."""
@@ -187,8 +242,10 @@ class Model:
         return max(0.0, (now_us - self.heartbeat.at_us) / 1e6)
 
     def cap(self, name: str) -> float | None:
-        """A cap of the config (``nodes``, ``minutes``, ``dollars``), or None."""
-        value = self.session.config.get(name) if self.session else None
+        """A cap of the config (``nodes``, ``minutes``, ``dollars``, ...), or None."""
+        value = self._config(name)
+        if name == "dollars" and value is None and self._config("models"):
+            value = DOLLARS
         return float(value) if isinstance(value, int | float) and value > 0 else None
 
     def best(self) -> tuple[float, int] | None:
@@ -199,6 +256,11 @@ class Model:
             if node and node.ratio and not node.foreign
         ]
         return max(((node.ratio or 0.0, node.id) for node in found), default=None)
+
+    @property
+    def wins(self) -> int:
+        """Nodes that a fresh process has confirmed."""
+        return sum(1 for node in self.nodes.values() if node.confirmed == 1)
 
     def best_node(self, target: int) -> NodeRow | None:
         row = self.targets.get(target)

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from forge_tui.text import clean
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -75,6 +77,23 @@ def start_options(function: Callable[..., Any]) -> Callable[..., Any]:
     )(function)
     function = click.option("--name", default="", help="A name for the session.")(function)
     return screen_options(function)
+
+
+MAX_HINT = 1_500  # an engine reads so much of a command, whatever letters it is written in
+
+
+def a_hint(text: str) -> str:
+    """A person's words for the writers, as one line.
+
+    Raises:
+        Refused: There are none, or too many.
+    """
+    said = " ".join(clean(text, 10 * MAX_HINT).split())
+    if not said:
+        raise Refused("a hint needs words")
+    if len(said) > MAX_HINT:
+        raise Refused(f"the hint is longer than {MAX_HINT:,} characters")
+    return said
 
 
 def session_id(path: Path) -> str:

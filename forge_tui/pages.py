@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from forge_tui import figures, words
 from forge_tui.baselines import Timed, baselines, best_row, gain, on_gpu, time_table
+from forge_tui.detail import hinted
 from forge_tui.evidence import cut, wrapped
 from forge_tui.text import clip, fit, one_line
 
@@ -27,6 +28,7 @@ def target_summary(target: TargetRow, model: Model, cells: int, glyphs: Glyphs) 
         out += wrapped(one_line(target.reason, 600), "text", cells)
     if target.cure:
         out += wrapped(one_line(target.cure, 600), "muted", cells)
+    out += hinted(target.hint, cells)
     best = model.best_node(target.id)
     if best is not None and (against := gain(best, target)):
         out.append(cut(((against, "best"), (", the fastest baseline", "muted")), cells))

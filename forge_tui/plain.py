@@ -7,13 +7,14 @@ import signal
 import sqlite3
 import time
 import tomllib
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from forge_tui import figures, words
+from forge_tui import figures, settings, words
 from forge_tui.feed import tidy
 from forge_tui.results import result_table, shortfall, table, target_json
 from forge_tui.text import clean, one_line
@@ -28,11 +29,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from types import FrameType
 
+    from store.rows import Spending
     from store.sessions import SessionInfo
 
 POLL_S = 0.2
+WAITS = 3
+"""The exit code of a search that ended to wait for replies."""
+
 SUITE = Path(__file__).parent.parent / "agent" / "suite"
-_QUIET = frozenset({"NodeStage", "CommandAnswered", "EngineStarted"})
+_QUIET = frozenset({"NodeStage", "CommandAnswered", "EngineStarted", "CallReserved"})
 
 
 def as_json(value: Any) -> str:
@@ -61,7 +66,7 @@ def session_lines(infos: Sequence[SessionInfo], now_s: float) -> list[str]:
         task = one_line(info.problem, 120) or one_line(info.task.replace("suite:", ""), 60)
         rows.append(
             [one_line(info.session, 40), info.state, str(total), str(info.counts.get("failed", 0)),
-             best, figures.dollars(info.micro_dollars), age, task]
+             best, words.paid(info.micro_dollars, info.unpriced), age, task]
         )  # fmt: skip
     return table(rows, right=(2, 3, 5, 6))
 
@@ -71,7 +76,8 @@ def session_json(info: SessionInfo) -> dict[str, Any]:
     return {
         "session": info.session, "name": info.name, "task": info.task, "state": info.state,
         "created": stamp(info.created_us), "nodes": info.counts, "best": best,
-        "micro_dollars": info.micro_dollars, "problem": info.problem, "path": str(info.path),
+        "micro_dollars": info.micro_dollars, "unpriced": info.unpriced,
+        "problem": info.problem, "path": str(info.path),
     }  # fmt: skip
 
 
@@ -86,12 +92,32 @@ def status_json(path: Path) -> dict[str, Any]:
         return {
             "session": session.session, "name": session.name, "task": session.task,
             "state": liveness(session, path), "created": stamp(session.created_us),
-            "stop_reason": session.stop_reason or "", "config": session.config,
+            "stop_reason": session.stop_reason or "", "config": _shown(session.config),
+            "replay_of": words.recorded_from(session.config) or None,
+            "inbox": str(folder) if (folder := inbox_folder(path, session.config)) else None,
             "engine": {"alive": alive, "pid": beat.pid if beat and alive else None,
                        "heartbeat_age_s": round(age, 1) if age is not None and alive else None},
             "active_s": round(_active_s(reader), 1), "nodes": reader.node_counts(),
-            "micro_dollars": reader.micro_dollars(), "targets": targets, "path": str(path),
+            "spending": asdict(reader.spending()), "targets": targets, "path": str(path),
         }  # fmt: skip
+
+
+def _shown(config: dict[str, Any]) -> dict[str, Any]:
+    """A config for people: the number of a recording's replies in place of them."""
+    replay = config.get("replay")
+    if not isinstance(replay, dict):
+        return config
+    return {**config, "replay": {**replay, "replies": len(replay.get("replies") or [])}}
+
+
+def inbox_folder(path: Path, config: dict[str, Any]) -> Path | None:
+    """Where a session's prompts wait for replies: a folder of its own beside it, or one named."""
+    inbox = config.get("inbox")
+    if not inbox:
+        return None
+    return path.parent / (
+        f"{settings.INBOX}/{_name(path)}" if inbox == settings.INBOX else str(inbox)
+    )
 
 
 def _active_s(reader: SessionReader) -> float:
@@ -114,11 +140,50 @@ def status_lines(path: Path) -> list[str]:
             ("state", _state_words(state, session.stop_reason, beat.at_us if beat else 0)),
             ("nodes", f"{sum(counts.values())}" + (f" ({', '.join(doing)})" if doing else "")),
             ("time", figures.clock(_active_s(reader)) + cap),
-            ("cost", figures.dollars(reader.micro_dollars())),
+            *_cost_facts(reader.spending(), session.config),
         ]
-        lines = [f"{name:<9}{text}" for name, text in facts]
+        lines = [*writer_lines(path), *(f"{name:<9}{text}" for name, text in facts)]
         begun = bool(reader.targets())
     return [*lines, "", *result_table(path)] if begun else lines
+
+
+def writer_lines(path: Path) -> list[str]:
+    """Who writes in a session, where that is not the drafter alone."""
+    with SessionReader(path) as reader:
+        config = reader.session().config
+    lines = []
+    if name := words.recorded_from(config):
+        lines.append(f"REPLAY of {name}: its programs are judged again, nothing new is written")
+    models = config.get("models")
+    if isinstance(models, list) and models:
+        names = [one_line(m.get("name", "?") if isinstance(m, dict) else "?", 60) for m in models]
+        lines.append(f"models   {', '.join(names)}")
+    if folder := inbox_folder(path, config):
+        lines.append(f"inbox    {one_line(folder, 400)}")
+    return lines
+
+
+def _cost_facts(spent: Spending, config: dict[str, Any]) -> list[tuple[str, str]]:
+    """What models cost, with what is unknown, estimated, lost or in flight told apart."""
+    if not spent.calls:
+        return [("cost", "nothing: no model was asked")]
+    cap = figures.number(config.get("dollars")) or settings.DOLLARS
+    parts = [words.spent(spent, f" of {figures.dollars(cap * 1e6)}")]
+    if spent.reserved:
+        parts.append(f"{figures.dollars(spent.reserved)} set aside for calls in flight")
+    calls = [figures.count_of(spent.calls, "call")]
+    for count, word in (
+        (spent.in_flight, "in flight"), (spent.unpriced, f"of {words.UNKNOWN} price"),
+        (spent.lost, "lost with an engine"), (spent.estimated, "with tokens estimated by us"),
+    ):  # fmt: skip
+        calls += [f"{count} {word}"] if count else []
+    of_in = f" ({spent.tokens_cached:,} cached)" if spent.tokens_cached else ""
+    of_out = f" ({spent.tokens_reasoning:,} of them thinking)" if spent.tokens_reasoning else ""
+    return [
+        ("cost", ", ".join(parts)),
+        ("tokens", f"{spent.tokens_in:,} in{of_in}, {spent.tokens_out:,} out{of_out}"),
+        ("calls", ", ".join(calls)),
+    ]
 
 
 def _state_words(state: str, reason: str | None, beat_us: int) -> str:
@@ -169,7 +234,8 @@ def follow(path: Path, *, stop_on_signal: bool, every_target_judged: bool = Fals
     """Print progress until the engine ends, then the final table; return the exit code.
 
     With ``stop_on_signal``, Ctrl-C or SIGTERM asks the engine to stop in order, waits for it, and
-    the code is 130; without it they only end the following.
+    the code is 130; without it they only end the following. It is ``WAITS`` for a search that
+    ended to wait for replies.
     """
     restore = _signals_raise()
     try:
@@ -192,12 +258,26 @@ def follow(path: Path, *, stop_on_signal: bool, every_target_judged: bool = Fals
         reason = shortfall(reader, every_target_judged)
         if liveness(reader.session(), path) == "crashed":
             reason = "the engine is gone before the search was done"
-        state = reader.session().state
+        row, waits = reader.session(), _waits_for_replies(reader)
+    if waits:
+        folder = inbox_folder(path, row.config)
+        click.echo(f"replies are waited for in {folder}", err=True)
+        click.echo(f"once they are there: forge-tui resume {_name(path)}", err=True)
+        return WAITS
     if reason:
         click.echo(f"error: {reason}", err=True)
-        if state == "failed" or "engine is gone" in reason:
+        if row.state == "failed" or "engine is gone" in reason:
             click.echo(f"take it up again: forge-tui resume {_name(path)}", err=True)
     return 1 if reason else 0
+
+
+def _waits_for_replies(reader: SessionReader) -> bool:
+    """Whether the search ended only because it was to end while replies are waited for."""
+    session = reader.session()
+    asked_to = session.state == "stopped" and session.config.get("exit_when_waiting")
+    return bool(asked_to) and any(
+        node.state == "live" and node.writer == "inbox" for node in reader.nodes()
+    )
 
 
 def _signals_raise() -> Callable[[], None]:
@@ -218,7 +298,7 @@ def _signals_raise() -> Callable[[], None]:
 
 def _print_until_end(path: Path, seq: int) -> int:
     """Print events past ``seq`` until no engine is alive; return the last one's number."""
-    said_waiting = ""
+    said_waiting: set[str] = set()
     with SessionReader(path) as reader:
         while True:
             alive = engine_alive(path)
@@ -228,20 +308,27 @@ def _print_until_end(path: Path, seq: int) -> int:
                 said = None if event.kind in _QUIET else words.event_line(event, targets)
                 if said is not None:
                     click.echo(f"{figures.clock(event.active_us / 1e6):>7}  {said[0]}")
-            waiting = _waiting(reader) if alive else ""
-            if waiting and waiting != said_waiting:
-                click.echo(waiting, err=True)
-                said_waiting = waiting
+            for waiting in _waiting(reader) if alive else ():
+                if waiting not in said_waiting:
+                    click.echo(waiting, err=True)
+                    said_waiting.add(waiting)
             if not alive:
                 return seq
             time.sleep(POLL_S)
 
 
-def _waiting(reader: SessionReader) -> str:
-    """What the engine waits for (another session measures), or nothing."""
+def _waiting(reader: SessionReader) -> list[str]:
+    """What the engine waits for: another session that measures, replies from the inbox."""
     beat = reader.heartbeat()
-    stage = one_line((beat.doing or {}).get("stage", ""), 100) if beat else ""
-    return stage if stage.startswith("waiting") else ""
+    doing = (beat.doing or {}) if beat else {}
+    stage, calls = one_line(doing.get("stage", ""), 100), doing.get("calls")
+    out = [stage] if stage.startswith("waiting") and not calls else []
+    folder = inbox_folder(reader.path, reader.session().config)
+    for call in calls if isinstance(calls, list) and folder else ():
+        if isinstance(call, dict) and call.get("stage") == "waiting" and call.get("reason"):
+            name = one_line(call["reason"], 120)
+            out.append(f"#{call.get('node')} waits for a reply: {one_line(folder, 400)}/{name}")
+    return out
 
 
 def _stop_in_order(path: Path, patience_s: float = 60.0) -> None:

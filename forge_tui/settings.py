@@ -9,6 +9,12 @@ from typing import Any
 
 from forge_tui.glyphs import ASCII, UNICODE, Glyphs
 
+DOLLARS = 2.0
+"""The cap on what calls of models cost, where nobody gives one."""
+
+INBOX = "inbox"
+"""In a config: a folder of the session's own, beside it, so that both can be moved together."""
+
 DEFAULTS: dict[str, Any] = {
     "tasks": [],
     "device": "cpu",
@@ -17,9 +23,19 @@ DEFAULTS: dict[str, Any] = {
     "patience": 10,
     "sol_stop": 0.95,
     "seed": 0,
-    "writers": ["drafter"],
     "baselines": None,
     "programs": [],
+    "models": [],
+    "parallel": 4,
+    "dollars": None,
+    "tokens": None,
+    "calls": None,
+    "max_tokens": 16_000,
+    "prompt_tokens": 12_000,
+    "drafts": 2,
+    "inbox": None,
+    "exit_when_waiting": False,
+    "replay": None,
     "demo": False,
 }
 DEMO: dict[str, Any] = {

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from forge_tui import figures, settings
+from forge_tui import figures, settings, words
 from forge_tui.feed import tidy
 from forge_tui.launch import launch
 from forge_tui.results import result_table
@@ -59,7 +59,8 @@ def farewell(path: Path, *, stop: bool = False) -> None:
         click.echo("")
     nodes = figures.count_of(sum(info.counts.values()), "node")
     best = f", best {figures.speedup(info.best[0])} ({info.best[1]})" if info.best else ""
-    cost = f", {figures.dollars(info.micro_dollars)}" if info.micro_dollars else ""
+    asked = info.micro_dollars or info.unpriced
+    cost = f", cost {words.paid(info.micro_dollars, info.unpriced)}" if asked else ""
     state = "still running" if alive and info.state == "running" else info.state
     click.echo(f"{info.session} is {state}: {nodes}{best}{cost}.")
     if alive:

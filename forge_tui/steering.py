@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from forge_tui.launch import launch
-from forge_tui.options import SESSION, Refused, session_id
+from forge_tui.options import SESSION, Refused, a_hint, session_id
+from forge_tui.text import one_line
 from store import sessions
 from store.lock import engine_alive
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 ANSWER_S = 10.0
 
 
-def _ask(path: Path, verb: str, **args: int) -> None:
+def _ask(path: Path, verb: str, **args: int | str) -> None:
     """Send a command and print the engine's answer."""
     from store import commands
 
@@ -126,6 +127,45 @@ def unprune(session: str, node: int) -> None:
     _branch(session, node, "unprune")
 
 
+@click.command(short_help="Tell the writers of a branch or a target something.")
+@click.argument("session")
+@click.argument("where", metavar="NODE|TARGET")
+@click.argument("text", nargs=-1, required=True)
+def hint(session: str, where: str, text: tuple[str, ...]) -> None:
+    """Tell the writers something: it goes into every later prompt below NODE, or of TARGET.
+
+    A new hint takes the place of the one before.
+    """
+    from store import commands
+
+    said = a_hint(" ".join(text))
+    path = sessions.find(session)
+    about = _place(path, where)
+    if engine_alive(path):
+        _ask(path, "hint", **about, text=said)
+        return
+    commands.send(path, "hint", **about, text=said)
+    click.echo("the hint is written; it applies when the search is resumed")
+
+
+def _place(path: Path, where: str) -> dict[str, int]:
+    """The node, or the target by its name, that a hint is for."""
+    from store.reading import SessionReader
+
+    number = where.removeprefix("#")
+    with SessionReader(path) as reader:
+        if number.isdecimal() and reader.node(int(number)) is not None:
+            return {"node": int(number)}
+        named = {target.name: target.id for target in reader.targets()}
+    if where in named:
+        return {"target": named[where]}
+    known = ", ".join(one_line(name, 40) for name in named)
+    raise Refused(
+        f"{session_id(path)} has no node or target {one_line(where, 60)}",
+        f"its targets: {known}" if known else "it has no target yet",
+    )
+
+
 @click.command()
 @click.argument("names", nargs=-1, required=True, metavar="SESSION...")
 @click.option("--yes", is_flag=True, help="Do not ask.")
@@ -151,4 +191,4 @@ def rm(names: tuple[str, ...], yes: bool) -> None:
         click.echo(f"deleted {session_id(path)}")
 
 
-COMMANDS = (pause, resume, stop, prune, unprune, rm)
+COMMANDS = (pause, resume, stop, prune, unprune, hint, rm)

@@ -1,4 +1,4 @@
-"""The view model: rows, status line and budget as styled text, made to measure, without textual.
+"""The view model: the tree's rows as styled text, made to measure, without textual.
 
 A line is a tuple of (text, role) pieces; the theme gives roles their colours. Every line is exactly
 as wide as it was asked to be.
@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from forge_tui import figures, tree, words
 from forge_tui.baselines import baselines
-from forge_tui.model import STALE_S
 from forge_tui.text import clip, fit, one_line, width
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 Piece = tuple[str, str]
 Line = tuple[Piece, ...]
 
-STATE, SPEEDUP, GAIN, TIME, ONE_TIME, SOL = 10, 7, 6, 8, 9, 4
+STATE, SPEEDUP, GAIN, TIME, ONE_TIME, SOL, COST = 10, 7, 6, 8, 9, 4, 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +32,7 @@ class Columns:
     Attributes:
         device: Device time, on a GPU.
         call: Call time: beside device time on a GPU, the only time on a CPU.
+        cost: Of the model calls, where there are any.
     """
 
     title: int
@@ -42,33 +42,41 @@ class Columns:
     device: int
     call: int
     sol: int
+    cost: int = 0
 
     @staticmethod
-    def of(cells: int, *, gpu: bool = False, gain: bool = False) -> Columns:
+    def of(cells: int, *, gpu: bool = False, gain: bool = False, cost: bool = False) -> Columns:
         wide, wider = cells >= 58, cells >= 72
         device = TIME if gpu and wide else 0
         call = (TIME if wider else 0) if gpu else ONE_TIME if wide else 0
         sol = SOL if cells >= 66 else 0
         over = GAIN if gain and cells >= 84 else 0
-        taken = sum(size + 1 for size in (STATE, SPEEDUP, over, device, call, sol) if size)
-        return Columns(max(cells - taken - 1, 8), STATE, SPEEDUP, over, device, call, sol)
+        paid = COST if cost and wider else 0
+        taken = sum(size + 1 for size in (STATE, SPEEDUP, over, device, call, sol, paid) if size)
+        return Columns(max(cells - taken - 1, 8), STATE, SPEEDUP, over, device, call, sol, paid)
 
     @property
     def sizes(self) -> tuple[int, ...]:
         """Of the figures, from left to right."""
-        return (self.speedup, self.gain, self.device, self.call, self.sol)
+        return (self.speedup, self.gain, self.device, self.call, self.sol, self.cost)
 
     @property
     def figures(self) -> int:
         """Cells from the speedup to the right edge."""
         return sum(size + 1 for size in self.sizes if size) - 1
 
+    @property
+    def words(self) -> int:
+        """Cells that a sentence may take in their place: all but the cost."""
+        return self.figures - (self.cost and self.cost + 1)
+
 
 def header(columns: Columns) -> Line:
     """The names of the columns."""
     text = fit(" target / idea", columns.title + 1) + " " + fit("state", columns.state)
     call = "call" if columns.device else "call time"
-    for name, size in zip(("speedup", "gain", "device", call, "SOL"), columns.sizes, strict=True):
+    names = ("speedup", "gain", "device", call, "SOL", "cost")
+    for name, size in zip(names, columns.sizes, strict=True):
         if size:
             text += " " + fit(name, size, right=True)
     return ((text, "head"),)
@@ -147,16 +155,25 @@ def _target_row(model: Model, shown: Tree, key: int, columns: Columns, glyphs: G
     title = _title("", glyph, (one_line(target.name, 80), "strong"), after, columns, glyphs)
     state = (fit(word, columns.state), role)
     best = model.best_node(target.id)
+    paid = model.cost_of(target.id) if columns.cost else ""
     if target.state == "refused" or (target.state == "closed" and best is None):
-        reason = fit(one_line(target.reason or "", 200), columns.figures, mark=glyphs.ellipsis)
-        return (*title, state, (" " + reason, "bad" if target.state == "refused" else "muted"))
+        role = "bad" if target.state == "refused" else "muted"
+        return (*title, state, *_sentence(target.reason or "", role, paid, columns, glyphs))
     if best is not None:
         how = "faint" if best.foreign else "strong"
-        return (*title, state, *_figures(columns, _node_values(best, columns, how, how)))
+        return (*title, state, *_figures(columns, _node_values(best, columns, how, how, paid)))
     eager = baselines(target)[0]
     times = _times(columns, eager.ns, eager.call_ns, "muted")
-    values = (("", "muted"), ("", "muted"), *times, ("", "muted"))
+    values = (("", "muted"), ("", "muted"), *times, ("", "muted"), (paid, "muted"))
     return (*title, state, *_figures(columns, values))
+
+
+def _sentence(text: str, role: str, cost: str, columns: Columns, glyphs: Glyphs) -> list[Piece]:
+    """A sentence in place of the figures, with the cost after it."""
+    pieces = [(" " + fit(one_line(text, 200), columns.words, mark=glyphs.ellipsis), role)]
+    if columns.cost:
+        pieces.append((" " + fit(cost, columns.cost, right=True), "muted"))
+    return pieces
 
 
 def _group_row(shown: Tree, key: int, columns: Columns, glyphs: Glyphs) -> Line:
@@ -187,29 +204,35 @@ def _node_row(
     if node.state == "live" and not model.working:
         word, role, sign = "unfinished", "muted", glyphs.queued
     quiet = pruned or node.state in {"failed", "dropped"}
-    name = one_line(node.title, 160) or f"({one_line(node.action, 20)})"
+    how, what = words.waits_for(node, model.waited_for(key), now_us)
+    name = one_line(node.title, 160) or f"({one_line(node.action, 20)}) {what}".rstrip()
     title = _title(
         _guides(shown, key, columns, glyphs), (sign, "best" if best and not node.foreign else role),
         (name, "muted" if quiet else "text"), _folded(shown, key, glyphs), columns, glyphs,
         f"{key} ",
     )  # fmt: skip
     state = (fit(word, columns.state), role)
+    paid = words.node_cost(node) if columns.cost else ""
     if node.state == "failed" and not pruned:
-        why = one_line(f"{node.rung}: {node.reason}" if node.rung else node.reason or "", 200)
-        return (*title, state, (" " + fit(why, columns.figures, mark=glyphs.ellipsis), "muted"))
+        why = f"{node.rung}: {node.reason}" if node.rung else node.reason or ""
+        return (*title, state, *_sentence(why, "muted", paid, columns, glyphs))
     if node.state == "live":
+        if how:
+            return (*title, state, *_sentence(how, "warn", paid, columns, glyphs))
         age = (now_us - node.stage_us) / 1e6
         text = figures.span(age) if age >= 1.5 and model.working else ""
-        age_text = fit(text, columns.figures - (columns.sol and columns.sol + 1), right=True)
-        rest = " " * (columns.sol and columns.sol + 1)
-        return (*title, state, (" " + age_text + rest, "muted"))
+        room = columns.words - (columns.sol and columns.sol + 1)
+        return (*title, state, *_sentence(fit(text, room, right=True), "muted", paid, columns,
+                                          glyphs))  # fmt: skip
     quiet = pruned or bool(node.foreign)
     role = "faint" if quiet else "best" if best else "text"
-    values = _node_values(node, columns, role, "faint" if quiet else "text")
+    values = _node_values(node, columns, role, "faint" if quiet else "text", paid)
     return (*title, state, *_figures(columns, values))
 
 
-def _node_values(node: NodeRow, columns: Columns, role: str, time_role: str) -> tuple[Piece, ...]:
+def _node_values(
+    node: NodeRow, columns: Columns, role: str, time_role: str, cost: str
+) -> tuple[Piece, ...]:
     """A scored node's figures, one for each column."""
     sol = figures.percent(node.sol_fraction) if node.sol_fraction else ""
     return (
@@ -217,87 +240,11 @@ def _node_values(node: NodeRow, columns: Columns, role: str, time_role: str) -> 
         (figures.speedup(node.gain) if node.gain else "", time_role),
         *_times(columns, node.time_ns, node.call_ns, time_role),
         (sol, "muted" if time_role == "text" else time_role),
+        (cost, "muted"),
     )
 
 
-# -- the status line -------------------------------------------------------------------------------
-
-
-def status(model: Model, cells: int, glyphs: Glyphs, now_us: int, notes: str = "") -> Line:
-    """The first line: state, task, counts, best, time; what does not fit is left out from the end.
-
-    ``notes`` are the view's own states, such as ``frozen``.
-    """
-    sign, role = words.session_state("starting" if model.starting else model.state, glyphs)
-    pieces: list[Piece] = [(f" {sign} ", role), (state_text(model, now_us), role)]
-    counts = model.counts
-    facts: list[Piece] = [(task_text(model, max(12, cells // 4)), "strong")]
-    if notes:
-        facts.append((notes, "warn"))
-    if model.total or model.session is not None:
-        cap = model.cap("nodes")
-        whole = f"/{int(cap) * max(1, len(model.targets))}" if cap else ""
-        facts.append((f"{model.done}{whole} nodes", "text"))
-    best = model.best()
-    if best is not None:
-        facts.append((f"best {figures.speedup(best[0])} #{best[1]}", "best"))
-    cap = model.cap("minutes")
-    whole = f"/{figures.clock(cap * 60)}" if cap else ""
-    facts.append((f"{figures.clock(model.active_s)}{whole}", "text"))
-    if counts["failed"]:
-        facts.append((f"{counts['failed']} failed", "muted"))
-    if counts["live"]:
-        word, role = ("live", "live") if model.working else ("unfinished", "muted")
-        facts.append((f"{counts['live']} {word}", role))
-    if model.micro_dollars:
-        facts.append((figures.dollars(model.micro_dollars), "text"))
-    used = sum(width(text) for text, _ in pieces)
-    for text, fact_role in facts:
-        if used + 3 + width(text) > cells:
-            continue
-        pieces += [("   ", "text"), (text, fact_role)]
-        used += 3 + width(text)
-    return fill(tuple(pieces), cells)
-
-
-def state_text(model: Model, now_us: int) -> str:
-    """The session's state in words, with what a person can do about it."""
-    if model.problem:
-        return clip(one_line(model.problem), 60)
-    if model.starting:
-        return f"starting: {clip(one_line(model.starting), 40)}"
-    if model.waiting in {"pause", "resume", "stop"}:
-        return {"pause": "pausing...", "resume": "resuming...", "stop": "stopping..."}[
-            model.waiting
-        ]
-    if model.state == "pausing":
-        return "pausing..."
-    if model.state in {"crashed", "failed"}:
-        return f"{model.state} - press r to resume"
-    age = model.beat_age_s(now_us)
-    if age is not None and age > STALE_S:
-        return f"no heartbeat {figures.span(age)}"
-    doing = model.doing()
-    if model.state == "running" and doing.startswith("waiting"):
-        return f"running, {clip(one_line(doing), 40)}"
-    if model.state == "running" and doing == "confirming":
-        return "confirming"
-    return model.state
-
-
-def task_text(model: Model, cells: int) -> str:
-    """The task, short: the first target and how many more."""
-    if model.session is None:
-        return ""
-    tasks = model.session.config.get("tasks")
-    if not isinstance(tasks, list) or not tasks:
-        tasks = model.session.task.split()
-    names = [str(name).removeprefix("suite:") for name in tasks]
-    if not names:
-        return one_line(model.session.name, cells)
-    more = f" +{len(names) - 1}" if len(names) > 1 else ""
-    name = one_line(names[0].rsplit("/", 1)[-1], 200)
-    return clip(name, cells - len(more)) + more
+# -- lines -----------------------------------------------------------------------------------------
 
 
 def fill(line: Line, cells: int) -> Line:
@@ -314,62 +261,3 @@ def fill(line: Line, cells: int) -> Line:
         out.append((cut, role))
         left -= width(cut)
     return (*out, (" " * left, "text")) if left > 0 else tuple(out)
-
-
-# -- the budget ------------------------------------------------------------------------------------
-
-_STAGES = ("writing", "building", "checking", "tuning", "timing", "confirming")
-
-
-def budget(model: Model, cells: int, glyphs: Glyphs) -> list[Line]:
-    """What was spent of what, one line each, and where the seconds went."""
-    nodes_cap = model.cap("nodes")
-    whole = int(nodes_cap) * max(1, len(model.targets)) if nodes_cap else None
-    minutes = model.cap("minutes")
-    spent_s = model.active_s
-    rows = [
-        ("nodes", model.done / whole if whole else None,
-         f"{model.done}" + (f" of {whole}" if whole else "")),
-        ("time", spent_s / (minutes * 60) if minutes else None,
-         figures.clock(spent_s) + (f" of {figures.clock(minutes * 60)}" if minutes else "")),
-    ]  # fmt: skip
-    dollars = model.cap("dollars")
-    if dollars or model.micro_dollars:
-        part = model.micro_dollars / 1e6 / dollars if dollars else None
-        text = figures.dollars(model.micro_dollars) + (f" of ${dollars:,.2f}" if dollars else "")
-        rows.append(("cost", part, text))
-    lines = [_gauge(name, part, text, cells, glyphs) for name, part, text in rows]
-    if not dollars and not model.micro_dollars:
-        lines.append(fill(((" cost   ", "head"), ("nothing: no model is asked", "muted")), cells))
-    return [*lines, *_stage_lines(model, cells)]
-
-
-def _gauge(name: str, part: float | None, text: str, cells: int, glyphs: Glyphs) -> Line:
-    pieces: list[Piece] = [(f" {name:<6} ", "head")]
-    room = cells - 9 - 15
-    if part is not None and room >= 6:
-        size = min(room, 24)
-        full = min(size, round(part * size))
-        role = "warn" if part >= 0.8 else "live"
-        pieces += [(glyphs.bar_full * full, role), (glyphs.bar_empty * (size - full), "faint"),
-                   (" ", "text")]  # fmt: skip
-    pieces.append((text, "text"))
-    return fill(tuple(pieces), cells)
-
-
-def _stage_lines(model: Model, cells: int) -> list[Line]:
-    known = [name for name in _STAGES if model.stages.get(name, 0.0) >= 0.05]
-    known += sorted(name for name in model.stages if name not in _STAGES)
-    if not known:
-        return []
-    lines: list[Line] = []
-    pieces: list[Piece] = [(" spent  ", "head")]
-    used = 8
-    for name in known:
-        text = f"{one_line(name, 14)} {figures.seconds_of(model.stages[name])}"
-        if used + len(text) + 2 > cells and used > 8:
-            lines.append(fill(tuple(pieces), cells))
-            pieces, used = [("        ", "head")], 8
-        pieces.append((text + "  ", "muted"))
-        used += len(text) + 2
-    return [*lines, fill(tuple(pieces), cells)]

@@ -10,10 +10,11 @@ from forge_tui.text import one_line
 if TYPE_CHECKING:
     from forge_tui.glyphs import Glyphs
     from store.events import Event
-    from store.rows import NodeRow, TargetRow
+    from store.rows import NodeRow, Spending, TargetRow
 
 OUTCOMES = {"FASTER": "faster", "SAME": "same", "SLOWER": "slower", "UNSURE": "unsure",
             "LIBRARY": "library"}  # fmt: skip
+UNKNOWN = "unknown"
 ENDED = frozenset({"stopped", "finished", "failed"})
 
 
@@ -55,6 +56,56 @@ def node_glyph(node: NodeRow, glyphs: Glyphs, *, pruned: bool, best: bool) -> st
         "SLOWER": glyphs.slower,
         "LIBRARY": glyphs.library,
     }.get(node.outcome or "", glyphs.unsure)
+
+
+def node_cost(node: NodeRow) -> str:
+    """What a node's calls cost, in at most 8 cells."""
+    return cost_text(node.micro_dollars, node.unpriced)
+
+
+def cost_text(micro: int, unknown: int) -> str:
+    """An amount in at most 8 cells; a part that nobody knows is a word or a question mark."""
+    if not unknown:
+        return _short(micro) if micro else ""
+    return f"{_short(micro)}?" if micro else UNKNOWN
+
+
+def _short(micro: int) -> str:
+    """An amount in at most 7 cells."""
+    return figures.dollars(micro) if micro >= 100 else "<$.0001"
+
+
+def spent(spending: Spending, cap: str) -> str:
+    """What a session's calls cost, with the cap behind it and what is not known in words."""
+    return paid(spending.micro_dollars, spending.unpriced, cap)
+
+
+def paid(micro: int, unknown: int, cap: str = "") -> str:
+    """An amount with a cap behind it, and in how many calls a price was unknown."""
+    if unknown and not micro:
+        return f"{UNKNOWN} in {figures.count_of(unknown, 'call')}"
+    return figures.dollars(micro) + cap + (f" + {unknown} {UNKNOWN}" if unknown else "")
+
+
+def waits_for(node: NodeRow, told: dict[str, Any], now_us: int) -> tuple[str, str]:
+    """What a node's writer is waited for: how long, and why or what; empty if it is not.
+
+    Args:
+        told: The engine's own words (``Model.waited_for``).
+    """
+    if node.stage != "waiting":
+        return "", ""
+    reason = one_line(told.get("reason") or "", 120)
+    if node.writer == "inbox":
+        return "for a reply", reason
+    until = figures.number(told.get("until_us"))
+    return f"{max(0.0, (until - now_us) / 1e6):.0f} s" if until else "", reason
+
+
+def recorded_from(config: dict[str, Any]) -> str:
+    """The session that a search replays, by its config; "" for one that searches itself."""
+    replay = config.get("replay")
+    return one_line(replay.get("from") or "?", 40) if isinstance(replay, dict) else ""
 
 
 def target_word(target: TargetRow, stage: str = "") -> tuple[str, str]:
@@ -190,6 +241,35 @@ def _baseline(payload: dict[str, Any]) -> tuple[str, str]:
     return f"{name} is {figures.speedup(ratio)} {spread} of eager".replace("  ", " "), "text"
 
 
+def _asked(payload: dict[str, Any]) -> tuple[str, str]:
+    who = one_line(payload.get("model") or payload.get("writer") or "a writer", 40)
+    again = " to put its reply right" if payload.get("purpose") == "format" else ""
+    most = figures.number(payload.get("micro_dollars"))
+    held = f", at most {figures.dollars(most)}" if most else ""
+    return f"{who} is asked{again}{held}", "muted"
+
+
+def _replied(payload: dict[str, Any]) -> tuple[str, str]:
+    state, micro = str(payload.get("state")), figures.number(payload.get("micro_dollars"))
+    if state == "answered":
+        return "a reply came in", "text"
+    cost = f"price {UNKNOWN}" if micro is None else figures.dollars(micro)
+    if state == "lost":
+        return f"a call was lost with its engine: {cost} counts as spent", "warn"
+    if state == "failed":
+        return f"the call failed: {one_line(payload.get('error') or '?', 40)}, {cost}", "warn"
+    out, seconds = figures.number(payload.get("tokens_out")), figures.number(payload.get("seconds"))
+    took = f" in {figures.seconds_of(seconds)}" if seconds else ""
+    guess = ", estimated" if payload.get("estimated") else ""
+    return f"replied, {figures.tokens(int(out or 0))} tokens{took}, {cost}{guess}", "text"
+
+
+def _waiting(payload: dict[str, Any]) -> tuple[str, str]:
+    who, why = one_line(payload.get("model") or "", 40), one_line(payload.get("reason") or "", 200)
+    seconds = figures.number(payload.get("seconds")) or 0.0
+    return f"asks {who} again in {figures.seconds_of(seconds)}: {why}", "warn"
+
+
 def _pruned(payload: dict[str, Any]) -> tuple[str, str]:
     return f"branch closed, {figures.count_of(int(payload.get('nodes', 0)), 'node')}", "muted"
 
@@ -232,6 +312,10 @@ _SENTENCES: dict[str, Any] = {
     "BestWithdrawn": _told("warn", "best withdrawn: {0}", "reason"),
     "BranchPruned": _pruned,
     "BranchUnpruned": _unpruned,
+    "CallReserved": _asked,
+    "CallSettled": _replied,
+    "CallWaiting": _waiting,
+    "HintGiven": _told("text", "hint: {0}", "text"),
     "CommandAnswered": _answered,
     "Noted": _noted,
 }

@@ -1,4 +1,4 @@
-"""Small screens over the watch screen: a question with No as its default, and the help page."""
+"""Small screens over the watch screen: a question with No as its default, a line to write, help."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.screen import ModalScreen
+from textual.widgets import Input
 
 from forge_tui.keys import GROUPS, KEYS, shown
+from forge_tui.options import MAX_HINT
 from forge_tui.text import fit, wrap
 from forge_tui.widgets.lines import Bar, LinesPane
 
@@ -46,6 +48,38 @@ class Question(ModalScreen[bool]):
 
     def action_answer(self, yes: bool) -> None:
         self.dismiss(yes)
+
+
+class Words(ModalScreen[str]):
+    """Asks for one line of words; empty when there are none."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", "back")]
+
+    def __init__(self, title: str, effect: str, before: str = "") -> None:
+        super().__init__()
+        self._title, self._effect, self._before = title, effect, before
+
+    def compose(self) -> ComposeResult:
+        with Vertical(id="words"):
+            yield Bar(self._lines, id="words-text")
+            yield Input(self._before, max_length=MAX_HINT)
+            yield Bar(lambda cells, height, glyphs: [_ENTER], id="words-keys")
+
+    def on_mount(self) -> None:
+        self.query_one(Input).focus()
+
+    def _lines(self, cells: int, height: int, glyphs: Glyphs) -> list[Line]:
+        effect = wrap(self._effect, cells, 2)
+        return [((self._title, "strong"),), *(((line, "muted"),) for line in effect)]
+
+    def on_input_submitted(self, message: Input.Submitted) -> None:
+        self.dismiss(" ".join(message.value.split()))
+
+    def action_leave(self) -> None:
+        self.dismiss("")
+
+
+_ENTER = (("enter", "key"), (" send    ", "text"), ("esc", "key"), (" leave it", "text"))
 
 
 class Help(ModalScreen[None]):
@@ -115,7 +149,8 @@ def _notes(cells: int) -> list[Line]:
         "The search runs in a process of its own: leaving, or losing this terminal, does not touch "
         "it. Speedup is against eager PyTorch, gain against the fastest of eager and "
         "torch.compile. Device time is what a GPU works, call time what a caller waits. SOL is the "
-        "speed of light, what moving the same bytes takes at best. To select text with the mouse "
+        "speed of light, what moving the same bytes takes at best. A question mark behind a cost "
+        "says that the price of a part of it is unknown. To select text with the mouse "
         "hold shift."
     )
     return [((line, "muted"),) for line in wrap(text, cells)]

@@ -16,7 +16,8 @@ from textual.screen import Screen
 from forge_tui import tree
 from forge_tui.launch import LaunchError
 from forge_tui.model import Model
-from forge_tui.screens.dialogs import Question
+from forge_tui.screens.dialogs import Question, Words
+from forge_tui.text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -146,7 +147,7 @@ class SteerScreen(Screen[None]):
             return False
         return True
 
-    def _send(self, verb: str, **args: int) -> None:
+    def _send(self, verb: str, **args: int | str) -> None:
         if verb in {"pause", "resume", "stop"}:
             self.model.waiting = verb
         self.feed.command(verb, **args)
@@ -176,7 +177,7 @@ class SteerScreen(Screen[None]):
         )
         self._confirm("Stop the search?", effect, "stop")
 
-    def _confirm(self, title: str, effect: str, verb: str, **args: int) -> None:
+    def _confirm(self, title: str, effect: str, verb: str, **args: int | str) -> None:
         def answered(yes: bool | None) -> None:
             if yes:
                 self._send(verb, **args)
@@ -223,6 +224,29 @@ class SteerScreen(Screen[None]):
         if not self.model.working:
             self._written = True
             self.note(f"{verb} #{node} is written; it applies when the search is resumed")
+
+    def action_hint(self) -> None:
+        key = self.cursor
+        if not self._may_write() or key is None:
+            return
+        if tree.is_group(key):
+            self.note("only a node or a target can have a hint: put the cursor on one")
+            return
+        row = self.model.targets[-key] if key < 0 else self.model.nodes[key]
+        where = one_line(self.model.targets[-key].name, 40) if key < 0 else f"#{key}"
+        about = {"target": -key} if key < 0 else {"node": key}
+
+        def written(text: str | None) -> None:
+            if not text:
+                return
+            self._send("hint", **about, text=text)
+            if not self.model.working:
+                self._written = True
+                self.note("the hint is written; it applies when the search is resumed")
+
+        whose = "of this target" if key < 0 else f"of all later nodes below #{key}"
+        title, effect = f"A hint for the writers of {where}", f"It goes into the prompts {whose}."
+        self.app.push_screen(Words(title, effect, row.hint or ""), written)
 
     def action_resume(self) -> None:
         if not self._may_write():

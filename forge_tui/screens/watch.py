@@ -12,7 +12,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Container, Vertical
 from textual.message import Message
 
-from forge_tui import bars, checks, code, detail, evidence, pages, tree
+from forge_tui import asked, bars, checks, code, detail, evidence, pages, tree
 from forge_tui.feed import Feed
 from forge_tui.keys import KEYS
 from forge_tui.screens.dialogs import Help
@@ -59,6 +59,7 @@ class WatchScreen(SteerScreen):
         self.following = follow
         self.frozen = False
         self.tab = "summary"
+        self.whole_prompt = False
         self._held: set[int] = set()
         self._detail: Detail | None = None
         self._code: list[Line] | None = None
@@ -121,6 +122,7 @@ class WatchScreen(SteerScreen):
         if not self.frozen:
             self._show_news()
         self._show_why()
+        self.set_class(self.model.asks, "-paid")
         self._sync("#status", "#event", "#events", "#budget", "#keys")
 
     def _show_why(self) -> None:
@@ -147,6 +149,8 @@ class WatchScreen(SteerScreen):
             self._sync("#status")
             if self.model.live and not self.frozen:
                 self.tree_view.sync()
+                if self.tab == "summary" and self._detail and self._detail.node.state == "live":
+                    self._show_page()
 
     def _sync(self, *selectors: str) -> None:
         for selector in selectors:
@@ -170,12 +174,16 @@ class WatchScreen(SteerScreen):
         """Ask for the detail of the row under the cursor and show what is known already."""
         key = self.cursor or 0
         node = key if key > 0 and not tree.is_group(key) else 0
-        self.feed.watch(node, self.tab == "code")
+        self.feed.watch(node, self.tab)
         if not node or (self._detail is not None and self._detail.node.id == node):
             self._show_page()
 
     def on_watch_screen_looked(self, message: Looked) -> None:
-        if self.frozen and self._detail and self._detail.node.id == message.detail.node.id:
+        seen = self._detail
+        lacks = (self.tab == "prompt" and seen is not None and seen.prompts is None) or (
+            self.tab == "code" and self._code is None
+        )
+        if self.frozen and seen and seen.node.id == message.detail.node.id and not lacks:
             return
         self._detail = message.detail
         if message.code is not None:
@@ -191,7 +199,8 @@ class WatchScreen(SteerScreen):
         if key > 0 and not tree.is_group(key):
             if found is None or found.node.id != key:
                 return
-            self.node_pane.show((key, self.tab), self._maker(found))
+            tail = self.tab == "log" and found.node.state == "live"
+            self.node_pane.show((key, self.tab), self._maker(found), tail=tail)
         elif self.tab != "summary":
             text = "several nodes in one row: space shows them"
             if not tree.is_group(key):
@@ -217,6 +226,9 @@ class WatchScreen(SteerScreen):
             return lambda cells: code.folded(lines, cells)
         if self.tab == "log":
             return lambda cells: code.folded(code.log(found), cells)
+        if self.tab == "prompt":
+            sent = asked.asked(found, self.app.glyphs, whole=self.whole_prompt)
+            return lambda cells: code.folded(sent, cells)
         if self.tab == "checks":
             return lambda cells: checks.checks(found, cells, self.app.glyphs)
         return lambda cells: detail.summary(found, self.model, cells, self.app.glyphs)
@@ -240,7 +252,10 @@ class WatchScreen(SteerScreen):
             self.action_pane(at + 2)
 
     def action_fold(self) -> None:
-        if self.cursor is not None:
+        if self.node_pane.has_focus and self.tab == "prompt":
+            self.whole_prompt = not self.whole_prompt
+            self._show_page()
+        elif self.cursor is not None:
             self.tree_view.fold(self.cursor)
 
     def action_fold_all(self, folded: bool) -> None:

@@ -27,13 +27,20 @@ class LinesPane(Pane):
         self._made_for = -1
         self._about: object = None
 
-    def show(self, about: object, make: Callable[[int], list[Line]]) -> None:
-        """Show other lines; the place is kept while ``about`` stays the same."""
-        if about != self._about:
+    def show(self, about: object, make: Callable[[int], list[Line]], *, tail: bool = False) -> None:
+        """Show other lines; the place is kept while ``about`` stays the same.
+
+        With ``tail`` the end is shown, until it is scrolled away from.
+        """
+        new = about != self._about
+        at_end = tail and (new or self.top >= len(self._lines) - self.size.height)
+        if new:
             self.top = 0
             self._about = about
         self._make = make
         self._made_for = -1
+        if at_end and self.size.height:
+            self.top = max(0, self.count() - self.size.height)
         self.sync()
 
     def _made(self) -> list[Line]:

@@ -157,8 +157,9 @@ class TreeView(Pane):
 
     def row_at(self, index: int, cells: int) -> Row:
         key = self.shown.rows[index]
-        columns = view.Columns.of(cells, gpu=self.model.on_gpu, gain=self.model.compared)
-        line = view.row(self.model, self.shown, key, columns, self.glyphs, self._now_us)
+        model = self.model
+        columns = view.Columns.of(cells, gpu=model.on_gpu, gain=model.compared, cost=model.asks)
+        line = view.row(model, self.shown, key, columns, self.glyphs, self._now_us)
         if key != self.cursor:
             return "", line
         return "cursor" if self.has_focus else "cursor-away", line

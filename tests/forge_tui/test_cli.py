@@ -128,7 +128,7 @@ def test_status_says_how_it_stands(saga: Saga) -> None:
         (["run", "suite:softmax", "--baselines", "eager,xla"], 2, "'xla' is no baseline"),
         (["run", "suite:softmax", "--program", "none.md"], 1, "none.md cannot be read"),
         (["verify", "suite:softmax", "none.md"], 1, "none.md cannot be read"),
-        (["run"], 2, "Missing argument"),
+        (["run"], 2, "name a TASK"),
         (["run", "x", "--nodes", "0"], 2, "--nodes"),
         (["prune", "x", "three"], 2, "not a valid integer"),
         (["frob"], 2, "No such command"),
@@ -177,7 +177,7 @@ def test_run_keeps_what_was_asked(fake: Any, tmp_path: Path, monkeypatch: Any) -
     config = json.loads(ask("status", "--json").output)["config"]
     assert config["tasks"] == [str(tmp_path / "my op.py"), "suite:gelu"]
     assert (config["nodes"], config["minutes"], config["seed"]) == (7, 2.5, 3)
-    assert config["writers"] == ["drafter"]
+    assert (config["models"], config["inbox"], config["replay"]) == ([], None, None)
     assert config["demo"] is False
     assert (config["device"], config["baselines"], config["programs"]) == ("cpu", None, [])
 
@@ -431,7 +431,7 @@ def test_waiting_for_another_session_is_said(home: Path) -> None:
     path, writer = story.begin()
     with SessionReader(path) as reader:
         writer.beat(1, {"stage": "waiting for softmax-ab12"}, {})
-        assert plain._waiting(reader) == "waiting for softmax-ab12"
+        assert plain._waiting(reader) == ["waiting for softmax-ab12"]
         writer.beat(1, {"stage": "timing"}, {})
-        assert plain._waiting(reader) == ""
+        assert plain._waiting(reader) == []
     writer.close()

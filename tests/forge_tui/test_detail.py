@@ -38,7 +38,7 @@ def looked(saga: Saga, number: int) -> tuple[Detail, Model]:
                        samples)  # fmt: skip
         model = Model()
         model.apply(Update(reader.session(), "running", None, tuple(reader.targets()),
-                           tuple(reader.nodes()), (), 0))  # fmt: skip
+                           tuple(reader.nodes()), ()))  # fmt: skip
     return found, model
 
 
@@ -111,7 +111,7 @@ def test_any_evidence_is_shown_without_harm(row: NodeRow, cells: int, evidence: 
     verdict = VerdictRow(1, 1, 1, "k", "FASTER", 1, 2, 2.0, 1.9, 2.1, "call", 0, evidence, 1, 1)
     program = Program("k", HOSTILE[0], HOSTILE[2], HOSTILE[4], "t", 1)
     model = Model()
-    model.apply(Update(session(), "running", None, (target(),), (row,), (), 0))
+    model.apply(Update(session(), "running", None, (target(),), (row,), ()))
     found = Detail(row, program, (variant,), () if failed else (verdict,), ())
     lines = detail.summary(found, model, cells, UNICODE)
     lines += checks.checks(found, cells, UNICODE)
@@ -175,7 +175,7 @@ def test_a_target_page_has_one_line_for_each_time_and_the_measured_speedup() -> 
     best = node(5, time_ns=4_500_000, ratio=1.8, low=1.7, high=1.9)
     row = target(best_node=5, best_ratio=1.8, baselines={"eager": 4_000_000})
     model = Model()
-    model.apply(Update(session(), "running", None, (row,), (best,), (), 0))
+    model.apply(Update(session(), "running", None, (row,), (best,), ()))
     text = text_of(pages.target_summary(row, model, 78, UNICODE))
     assert sum(line.startswith("eager") for line in text.split("\n")) == 1
     assert "1.80x" in next(line for line in text.split("\n") if line.startswith("best #5"))
@@ -199,6 +199,13 @@ def test_long_lines_of_code_go_on_in_the_next_and_lose_nothing() -> None:
     joined = text_of(shown[1:2]) + "".join(text_of([one])[len(code.INDENT) :] for one in shown[2:])
     assert joined == text_of([line])
     assert code.folded([line], 3) == [line]
+
+
+def test_long_lines_are_broken_at_a_space_where_there_is_one() -> None:
+    shown = code.folded([(("some words that go on and on until then", "text"),)], 20)
+    assert [text_of([one]) for one in shown] == [
+        "some words that go ", "        on and on ", "        until then"
+    ]  # fmt: skip
 
 
 def test_the_log_names_who_wrote(saga: Saga) -> None:

@@ -121,7 +121,7 @@ def test_details_are_read_for_the_watched_node_and_again_when_it_changes(
     saga: Saga, watch: Callable[[Path], Watcher]
 ) -> None:
     one = watch(saga.path)
-    one.feed.watch(40, True)
+    one.feed.watch(40, "code")
     one.until(lambda: one.details)
     detail, lines = one.details[-1]
     assert detail.node.id == 40

@@ -50,3 +50,13 @@ def test_intervals_percents_money_sizes() -> None:
     assert figures.size_of(67_108_864) == "67.1 MB"
     assert figures.count_of(1, "node") == "1 node"
     assert figures.count_of(2, "family", "families") == "2 families"
+
+
+def test_amounts_and_tokens_have_as_many_digits_as_matter() -> None:
+    amounts = (0, 12, 13_450, 420_000, 12_400_000, 1_234_567_890)
+    assert [figures.dollars(micro) for micro in amounts] == [
+        "$0", "$0.000012", "$0.0135", "$0.42", "$12.40", "$1,234.57",
+    ]  # fmt: skip
+    assert [figures.tokens(count) for count in (0, 812, 9_812, 182_000, 1_200_000)] == [
+        "0", "812", "9.81k", "182k", "1.20M",
+    ]  # fmt: skip

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from forge_tui import curve, view
+from forge_tui import budget, curve, status, view
 from forge_tui.glyphs import ASCII, UNICODE
 from forge_tui.model import Model, Update
 from forge_tui.series import MOST_MARKS, Series
@@ -32,7 +32,7 @@ def modelled(
     model, shown = Model(), Tree()
     beat = Heartbeat(at_us=0, active_us=62_000_000, pid=1, doing={}, device={})
     rows = tuple(targets or [target()])
-    model.apply(Update(session(), state, beat, rows, tuple(nodes), (), 0))
+    model.apply(Update(session(), state, beat, rows, tuple(nodes), ()))
     shown.update(model.targets, nodes)
     return model, shown
 
@@ -74,7 +74,7 @@ def test_work_left_by_a_dead_engine_does_not_look_alive() -> None:
     line = plain(view.row(model, shown, 1, view.Columns.of(80), UNICODE, 8_000_003))
     assert "unfinished" in line
     assert " s " not in line.replace("  ", " ")
-    assert "1 unfinished" in plain(view.status(model, 120, UNICODE, 0))
+    assert "1 unfinished" in plain(status.status(model, 120, UNICODE, 0))
 
 
 def test_best_confirmed_and_pruned_have_their_words_and_signs() -> None:
@@ -111,7 +111,7 @@ def test_a_refused_target_says_why() -> None:
 def test_the_status_line_fits_and_keeps_the_state(cells: int) -> None:
     model, _ = modelled([node(1), node(2, None, "failed"), node(3, None, "live")],
                         [target(best_node=1, best_ratio=2.0)])  # fmt: skip
-    line = plain(view.status(model, cells, UNICODE, 0))
+    line = plain(status.status(model, cells, UNICODE, 0))
     assert width(line) == cells
     assert line.startswith(" ● running")
     if cells >= 80:
@@ -123,28 +123,28 @@ def test_the_status_line_fits_and_keeps_the_state(cells: int) -> None:
 def test_states_say_what_to_do() -> None:
     model, _ = modelled([])
     model.heartbeat = Heartbeat(at_us=0, active_us=0, pid=1, doing={}, device={})
-    assert view.state_text(model, 7_200_000) == "no heartbeat 7 s"
+    assert status.state_text(model, 7_200_000) == "no heartbeat 7 s"
     model.waiting = "pause"
-    assert view.state_text(model, 7_200_000) == "pausing..."
+    assert status.state_text(model, 7_200_000) == "pausing..."
     model.waiting, model.state = "", "crashed"
-    assert view.state_text(model, 0) == "crashed - press r to resume"
+    assert status.state_text(model, 0) == "crashed - press r to resume"
     model.starting = "loading \x1b[31msuite:softmax"
-    assert view.state_text(model, 0) == "starting: loading suite:softmax"
+    assert status.state_text(model, 0) == "starting: loading suite:softmax"
     model.problem = "the session file is gone"
-    assert view.state_text(model, 0) == "the session file is gone"
+    assert status.state_text(model, 0) == "the session file is gone"
 
 
 def test_tasks_are_named_short() -> None:
     model, _ = modelled([])
     model.session = session(config={"tasks": ["suite:softmax", "/a b/gelu.py"]})
-    assert view.task_text(model, 30) == "softmax +1"
+    assert status.task_text(model, 30) == "softmax +1"
     model.session = session(config={"tasks": ["/home/me/my operators/gelu.py"]})
-    assert view.task_text(model, 30) == "gelu.py"
+    assert status.task_text(model, 30) == "gelu.py"
 
 
 def test_budget_lines_fit_and_add_up() -> None:
     model, _ = modelled([node(1), node(2, None, "failed")])
-    lines = view.budget(model, 50, UNICODE)
+    lines = budget.budget(model, 50, UNICODE)
     assert all(width(plain(line)) == 50 for line in lines)
     text = "\n".join(plain(line) for line in lines)
     assert "2 of 24" in text
@@ -156,7 +156,7 @@ def test_budget_lines_fit_and_add_up() -> None:
 def test_a_model_counts_each_node_once() -> None:
     model, _ = modelled([node(1, state="live")])
     for state in ("live", "scored", "scored"):
-        model.apply(Update(None, "running", None, (), (node(1, state=state),), (), 0))
+        model.apply(Update(None, "running", None, (), (node(1, state=state),), ()))
     assert model.counts == {"live": 0, "scored": 1}
     assert model.series[1].count == 1
     assert model.stages["building"] == 0.5
@@ -165,7 +165,7 @@ def test_a_model_counts_each_node_once() -> None:
 def test_active_time_is_the_newest_known() -> None:
     model, _ = modelled([])
     event = Event(1, 0, 90_000_000, "SearchPaused", 1, 0, 0, {})
-    model.apply(Update(None, "paused", None, (), (), (event,), 0))
+    model.apply(Update(None, "paused", None, (), (), (event,)))
     assert model.active_s == 90.0
 
 
@@ -228,7 +228,7 @@ def test_a_target_closed_without_a_program_says_why() -> None:
 def test_confirming_is_said() -> None:
     model, _ = modelled([node(1)])
     model.heartbeat = Heartbeat(0, 0, 1, {"stage": "confirming", "node": 1}, {})
-    assert view.state_text(model, 0) == "confirming"
+    assert status.state_text(model, 0) == "confirming"
 
 
 def test_the_curve_names_the_best_that_stands() -> None:
