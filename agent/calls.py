@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 MIN_REPLY = 2048
 MAX_REPLY = 16_000
+# Our estimate takes three bytes for a token. No tokenizer makes more tokens than there are bytes,
+# and a chat template adds some: against the caps an estimate counts so many times.
+AT_MOST = 4
 MAY_BE_BILLED = frozenset({"model-timeout", "model-dropped"})
 PIECE_S = 0.25
 PIECE_CHARS = 2048
@@ -122,9 +125,12 @@ class Calls:
                     cost = "" if row.reserved is None else f": ${row.reserved / 1e6:.4f} counts"
                     text = f"call {row.id} was in flight when its engine ended{cost} as spent"
                     self._context.note("warning", text, target=row.target)
-        spending = reader.spending()
-        self.purse.spent = spending.micro_dollars
-        self.purse.spent_tokens = spending.tokens_in + spending.tokens_out
+        for row in reader.calls():
+            taken = (row.tokens_in or 0) + (row.tokens_out or 0)
+            held = Worst(row.reserved, row.reserved_tokens or taken)
+            money, tokens = _at_most(row.micro_dollars, taken, held, bool(row.estimated))
+            self.purse.spent += money or 0
+            self.purse.spent_tokens += tokens
 
     # -- what people do ----------------------------------------------------------------------------
 
@@ -290,7 +296,9 @@ class Calls:
             )  # fmt: skip
             for note in answer.notes if answer else ():
                 self._context.note("warning", note, target=order.target)
-        self.purse.settle(call, money, sum(taken))
+        held = self.purse.held[call]
+        estimated = usage is not None and usage.estimated
+        self.purse.settle(call, *_at_most(money, sum(taken), held, estimated))
         self._settled.set()
         self.news.set()
 
@@ -307,6 +315,17 @@ class Calls:
 
     def _state(self, order: Order, stage: str, **more: Any) -> None:
         self._context.awaits(order.target, order.node, stage, model=order.model, **more)
+
+
+def _at_most(
+    money: int | None, tokens: int, held: Worst, estimated: bool
+) -> tuple[int | None, int]:
+    """What a call counts against the caps: what it took, or the most that an estimate can mean."""
+    if not estimated:
+        return money, tokens
+    if money is not None and held.micro_dollars is not None:
+        money = max(money, min(held.micro_dollars, AT_MOST * money))
+    return money, max(tokens, min(held.tokens, AT_MOST * tokens))
 
 
 def _worst(client: ModelClient, prompt: Prompt, tokens: int) -> Worst:
