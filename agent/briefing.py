@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 MOST_TRIED = 12
 MOST_LINEAGE = 12
 MOST_RULES = 12
+MOST_VARIANTS = 10
 _FAILED_TRIED = 5
 _TITLE, _REASON, _HINT = 160, 200, 2000
 
@@ -110,7 +111,8 @@ def _path(target: Target, node: int) -> list[int]:
 
 def _written(reader: SessionReader, target: Target, row: NodeRow) -> Written:
     program = reader.program(row.program) if row.program else None
-    variant = _variant(reader.variants(row.id), row)
+    variants = reader.variants(row.id)
+    variant = _variant(variants, row)
     source = program.source if program else ""
     failure = None
     if row.state == "failed":
@@ -137,7 +139,15 @@ def _written(reader: SessionReader, target: Target, row: NodeRow) -> Written:
         kernels=_kernels(variant, told),
         advice=(*_complaints(row), *(row.advice or ())),
         failure=failure,
+        variants=tuple(_timed(variants)) if len(variants) > 1 else (),
     )
+
+
+def _timed(variants: list[VariantRow]) -> Iterable[tuple[Mapping[str, int], int]]:
+    """What other values of the tunables took, the fastest first."""
+    timed = [item for item in variants if item.screened_ns]
+    timed.sort(key=lambda item: item.screened_ns or 0)
+    return ((item.tuned, item.screened_ns or 0) for item in timed[:MOST_VARIANTS])
 
 
 def _variant(variants: list[VariantRow], row: NodeRow) -> VariantRow | None:

@@ -73,6 +73,7 @@ class Written:
 
     Attributes:
         tuned: The values that its tunables ended with.
+        variants: Other values and the time in ns that each took when timed briefly, fastest first.
         ratio, low, high: Speedup against eager and its 95 % interval; None if it failed.
         gain: Speedup against the fastest baseline.
         sol_share: Of the speed of light, 1 is all of it.
@@ -98,6 +99,7 @@ class Written:
     kernels: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     advice: tuple[Mapping[str, str], ...] = ()
     failure: Failure | None = None
+    variants: tuple[tuple[Mapping[str, int], int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

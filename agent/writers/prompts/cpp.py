@@ -103,8 +103,9 @@ FACT: cores l1 l2 l3 (bytes) vector (bytes of a vector register) line.
 # How it measures
 
 Time of a call against eager's, in alternation, in one process with one thread pool, outputs freshly
-allocated on both sides. Arguments go round over copies of twice all L2 caches, so L1 and L2 hold
-nothing of them. A time below what the bytes need is rejected as impossible.
+allocated on both sides from pages that are mapped already. Arguments go round over copies of twice
+all L2 caches, so L1 and L2 hold nothing of them; L3 may. A time below what the bytes need is
+rejected as impossible. Prefetches are allowed, beyond a tensor's end too.
 
 # What pays
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from agent.writers.brief import Brief, Failure, Rule, Tried, Written
 
 _MOST_RULES, _MOST_TRIED, _MOST_LINEAGE, _MOST_ADVICE = 12, 12, 12, 6
+_MOST_VARIANTS = 10
 _HINT = 2000
 # Of a source that is cut: characters, and when.
 _SOURCE = ((60_000, 14), (40_000, 16), (27_000, 17), (18_000, 22), (12_000, 24), (8_000, 26),
@@ -109,7 +110,7 @@ def program(written: Written, title: str, language: str, *, last: bool) -> list[
         parts.append(Section((fenced(written.plan, "toml", _PLAN),)))
     if written.failure is not None:
         return [*parts, _failure(written.failure)]
-    costs, advice = list(_costs(written)), list(_advice(written))
+    costs, advice = [*_variants(written), *_costs(written)], list(_advice(written))
     parts.append(Section(("\n".join(costs), ""), (18 + late,)))
     forms = tuple("\n".join(advice[:most]) for most in (1 + _MOST_ADVICE, 3, 0))
     parts.append(Section(forms, (15 + late, 19 + late)))
@@ -132,6 +133,17 @@ def _verdict(written: Written, *, device: bool) -> Iterator[str]:
     if written.sol_share is not None:
         told += f", {100 * written.sol_share:.0f} % of the speed of light"
     yield told + (f". {one_line(written.outcome, 20)}." if written.outcome else ".")
+
+
+def _variants(written: Written) -> Iterator[str]:
+    """What other values of the tunables took."""
+    if len(written.variants) < 2:
+        return
+    told = (
+        " ".join(f"{one_line(name, 64)}={at}" for name, at in values.items()) + f": {span(ns)}"
+        for values, ns in written.variants[:_MOST_VARIANTS]
+    )
+    yield f"Timed briefly while its tunables were searched: {'; '.join(told)}."
 
 
 def _costs(written: Written) -> Iterator[str]:

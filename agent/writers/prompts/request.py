@@ -58,7 +58,8 @@ def _improve(brief: Brief) -> Iterator[str]:
         yield (
             f"Make one change to node {parent.node}: the one that takes off the most of its time. "
             "Name it in the first line. Leave all else as it is; its tunables' values were "
-            "already searched, so other values alone are no change."
+            "already searched, so other values alone are no change, but a tunable for the new "
+            "choice is welcome."
         )
 
 
