@@ -66,13 +66,9 @@ class Agenda:
 
     def next_step(self) -> Step | None:
         """What the search does next by itself; None when that is nothing, for now or for good."""
-        for target in self._targets.values():
-            if (target.stale or target.judge_again) and (step := self._before_judging(target)):
-                return step
-        if lost := next((lost for lost in self._unfinished if not _asked(lost)), None):
-            self._unfinished.remove(lost)
-            return partial(self._nodes.take_up, self._targets[lost.target], lost)
-        if step := self.judge_next():
+        if step := self._old_work(_is_ours):
+            return step
+        if step := self._judge_ready():
             return step
         steps = {id_: step for id_, target in self._targets.items() if target.open
                  and (step := self._step_for(target)) is not None}  # fmt: skip
@@ -80,6 +76,33 @@ class Agenda:
         return None if chosen is None else steps[chosen]
 
     def judge_next(self) -> Step | None:
+        """What is left to do when nothing new is begun: the judging of what was written."""
+        return self._old_work(_is_written) or self._judge_ready()
+
+    def _old_work(self, wanted: Callable[[Unfinished], bool]) -> Step | None:
+        """What an earlier engine left: figures of another machine, and nodes in work."""
+        self._drop_closed()
+        for target in self._targets.values():
+            if (target.stale or target.judge_again) and (step := self._before_judging(target)):
+                return step
+        lost = next((lost for lost in self._unfinished if wanted(lost)), None)
+        if lost is None:
+            return None
+        self._unfinished.remove(lost)
+        return partial(self._nodes.take_up, self._targets[lost.target], lost)
+
+    def _drop_closed(self) -> None:
+        """Give up unfinished nodes of branches that were closed meanwhile."""
+        for lost in list(self._unfinished):
+            if self._targets[lost.target].tree.closed(lost.node):
+                self._drop(lost, "its branch was closed")
+
+    def _drop(self, lost: Unfinished, reason: str) -> None:
+        self._unfinished.remove(lost)
+        self._nodes.drop(self._targets[lost.target], lost.node, reason)
+        self._desk.withdraw(lost.node)
+
+    def _judge_ready(self) -> Step | None:
         """The judging of what was written first, if its target is ready for that."""
         if not self._desk.ready:
             return None
@@ -103,24 +126,34 @@ class Agenda:
         if target.handed_in:
             return partial(self._nodes.hand_in, target)
         if why := self._why_close(target):
-            return None if self._desk.of(target) else partial(self._end_of, target, why)
+            return None if self._is_pending(target) else partial(self._end_of, target, why)
         if not self._desk.writes:
             return partial(self._extend, target)
         choice = self._nodes.policy.choose(target.tree)
         if choice is None:
             why = "exhausted", "every branch is closed or spent"
-            return None if self._desk.of(target) else partial(self._end_of, target, why)
+            return None if self._is_pending(target) else partial(self._end_of, target, why)
         if self._desk.wants(target, choice.action) or self._desk.of(target):
             return None
         return partial(self._extend, target)
 
-    def top_up(self) -> None:
-        """Ask writers for as much as may be asked at once; what was asked before goes first."""
+    def _is_pending(self, target: Target) -> bool:
+        """Whether nodes of a target are with writers, or wait for one to be asked (again)."""
+        waits = any(lost.target == target.id for lost in self._unfinished)
+        return waits or self._desk.of(target) or self._desk.trouble is not None
+
+    def take_up(self, *, over: bool) -> None:
+        """Take up what earlier engines asked for: replies that came, and, if not over, the rest."""
+        self._drop_closed()
         for lost in [lost for lost in self._unfinished if _asked(lost)]:
             target = self._targets[lost.target]
-            if self._before_judging(target) is None and (lost.reply or self._desk.has_place):
+            may = lost.reply is not None or (not over and self._desk.has_place)
+            if may and self._before_judging(target) is None:
                 self._unfinished.remove(lost)
                 self._desk.take_up(target, lost)
+
+    def top_up(self) -> None:
+        """Ask writers for as much as may be asked at once."""
         while self._desk.has_place:
             choices = {}
             for id_, target in self._targets.items():
@@ -136,9 +169,8 @@ class Agenda:
 
     def give_up_unfinished(self, reason: str) -> None:
         """Give up what an earlier engine asked for and nobody can be asked for any more."""
-        for lost in self._unfinished:
-            self._nodes.drop(self._targets[lost.target], lost.node, reason)
-        self._unfinished.clear()
+        for lost in list(self._unfinished):
+            self._drop(lost, reason)
 
     def _before_judging(self, target: Target) -> Step | None:
         """What must be done before new programs of a target can be judged; None when nothing."""
@@ -163,6 +195,8 @@ class Agenda:
 
     def _why_close(self, target: Target) -> tuple[str, str] | None:
         """Why a target gets no more nodes: a code and words."""
+        if ended := self._desk.ended.get(target.id):
+            return "exhausted", ended
         why = None if target.measured_busy else hopeless(target.progress)
         if why is None and not self._desk.writes:
             if self._place.language == "cuda":
@@ -218,3 +252,13 @@ class Agenda:
 def _asked(lost: Unfinished) -> bool:
     """Whether the node's program is for another writer than the drafter, and not there yet."""
     return lost.program is None and lost.writer not in (PERSON, DRAFTER)
+
+
+def _is_ours(lost: Unfinished) -> bool:
+    """Whether the engine goes on with the node by itself."""
+    return not _asked(lost)
+
+
+def _is_written(lost: Unfinished) -> bool:
+    """Whether nobody has to be asked for the node's program any more."""
+    return not _asked(lost) and (lost.program is not None or lost.reply is not None)

@@ -86,15 +86,14 @@ class Calls:
 
     Attributes:
         purse: The caps, and what is spent of them.
-        in_flight: Calls that were made and have not been settled.
         news: Set whenever a call was settled.
     """
 
     def __init__(self, context: Context, config: Mapping[str, Any], news: asyncio.Event) -> None:
         self.purse = Purse.of(config)
-        self.in_flight = 0
         self.news = news
-        self._about = 0  # asked for, and not set aside yet
+        self._flying: set[int] = set()  # nodes with a call in flight
+        self._done_with: set[int] = set()
         self._context = context
         self._session = context.session
         self._models = {str(model["name"]): model for model in config.get("models") or []}
@@ -132,6 +131,11 @@ class Calls:
             self.purse.spent += money or 0
             self.purse.spent_tokens += tokens
 
+    @property
+    def in_flight(self) -> int:
+        """How many calls were made and have not come back."""
+        return len(self._flying)
+
     # -- what people do ----------------------------------------------------------------------------
 
     def hold_on(self) -> None:
@@ -141,14 +145,22 @@ class Calls:
     def go_on(self) -> None:
         self._go.set()
 
-    def has_room(self) -> bool | None:
-        """Whether another call may fit: None for not before one in flight is settled.
+    def no_more(self, node: int) -> bool:
+        """Make no further call for a node; whether one is in flight, which is paid and goes on."""
+        self._done_with.add(node)
+        return node in self._flying
+
+    def has_room(self, asked: int) -> bool | None:
+        """Whether another call may fit: None for not before others have come to an end.
 
         Without a call made before, nobody knows what one takes.
+
+        Args:
+            asked: Nodes that are asked for: those without a call in flight are about to make one.
         """
-        most = self.purse.calls
-        if most is not None and self.purse.made + self._about >= most:
-            return None if self.purse.held or self._about else False
+        most, about = self.purse.calls, asked - self.in_flight
+        if most is not None and self.purse.made + about >= most:
+            return None if self.purse.held or about else False
         if self._least is None or not self.purse.lacks(self._least):
             return True
         return None if self.purse.held else False
@@ -172,12 +184,8 @@ class Calls:
         client = self._client(order.model)
         attempt = 1
         while True:
-            self._about += 1
-            try:
-                await self._go.wait()
-                max_tokens, worst = await self._set_aside(client, prompt)
-            finally:
-                self._about -= 1
+            await self._go.wait()
+            max_tokens, worst = await self._set_aside(client, prompt)
             call = self._reserve(order, prompt, worst, attempt)
             try:
                 answer = await self._made(client, prompt, max_tokens, order)
@@ -186,7 +194,7 @@ class Calls:
                 if error.code == "model-cut" and error.partial is not None:
                     return error.partial.text
                 wait = delay(error, attempt, self._random)
-                if wait is None:
+                if wait is None or order.node in self._done_with:
                     raise
                 await self._wait(order, call, error, wait, attempt)
                 attempt += 1
@@ -258,11 +266,11 @@ class Calls:
                 self._state(order, "writing")
             pen(channel, text)
 
-        self.in_flight += 1
+        self._flying.add(order.node)
         try:
             return await client.ask(prompt, max_tokens, on_piece)
         finally:
-            self.in_flight -= 1
+            self._flying.discard(order.node)
             pen.flush()
 
     def _settle(
@@ -271,13 +279,15 @@ class Calls:
         """Store what came and what it took.
 
         A call that failed and brought nothing took nothing, unless the provider may be at work on
-        it: then all that was set aside counts, for that is the most that it can be.
+        it, perhaps with thoughts that nobody sees: then all that was set aside counts, for that is
+        the most that it can be.
         """
         usage = answer.usage if answer else None
         money = answer.micro_dollars if answer else 0
         taken = (usage.tokens_in, usage.tokens_out) if usage else (0, 0)
         state = "failed" if error and error.code != "model-cut" else "paid"
-        if error and answer is None and error.code in MAY_BE_BILLED:
+        silent = usage is None or (usage.estimated and not usage.tokens_out)
+        if error and silent and error.code in MAY_BE_BILLED:
             held = self.purse.held[call]
             state, money, taken = "lost", held.micro_dollars, (held.tokens, 0)
         with self._session.together():

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from agent.briefing import brief
@@ -18,6 +19,7 @@ from agent.replies import read_reply
 from agent.search.steps import Steps
 from agent.work import Failed, store_program
 from agent.writers.prompts import render, repair_format
+from store.reading import SessionReader
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -63,7 +65,7 @@ class Desk:
         out: The nodes whose writer was asked and has not answered.
         ready: What came back, oldest first.
         trouble: Why no writer can be asked any more, if that is no cap.
-        ended: Why nothing more is to be had, in order; "" while there may be.
+        ended: Targets that nothing more is to be had for, and why.
         news: Set whenever something ended, a call or a node's asking.
     """
 
@@ -75,7 +77,9 @@ class Desk:
         self.out: dict[int, asyncio.Task[None]] = {}
         self.ready: deque[Ready] = deque()
         self.trouble: ModelError | None = None
-        self.ended = ""
+        self.ended: dict[int, str] = {}
+        self._fault: BaseException | None = None
+        self._closing = ""
         self.offline = offline
         self._context = context
         self._nodes = nodes
@@ -107,18 +111,14 @@ class Desk:
     @property
     def has_place(self) -> bool:
         """Whether one more may be asked now."""
-        if (
-            self.trouble is not None
-            or self.ended
-            or len(self.out) + len(self.ready) >= self._parallel
-        ):
+        if self.trouble is not None or len(self.out) + len(self.ready) >= self._parallel:
             return False
-        return self.offline is not None or self.calls.has_room() is True
+        return self.offline is not None or self.calls.has_room(len(self.out)) is True
 
     @property
     def cap(self) -> str:
         """The cap that keeps anything more from being asked, with nothing in flight; or ""."""
-        if self.offline is not None or self.calls.has_room() is not False:
+        if self.offline is not None or self.calls.has_room(len(self.out)) is not False:
             return ""
         return self.calls.cap()
 
@@ -155,7 +155,7 @@ class Desk:
         """Go on with a node whose writer was asked by an earlier engine."""
         self._nodes.requeue(target, lost)
         if lost.lost_calls >= MAX_LOST:
-            reason = f"its engine died {lost.lost_calls} times while a model wrote"
+            reason = f"{lost.lost_calls} calls for it were lost with their engines"
             self._nodes.ended(target, lost.node, Failed("read", "lost", reason, {}), {})
             return
         known = not lost.model or lost.model in self._models
@@ -169,7 +169,25 @@ class Desk:
         self, target: Target, node: int, model: str, choice: Choice, lost: Unfinished | None
     ) -> None:
         work = self._work(target, node, model, choice, lost)
-        self.out[node] = asyncio.create_task(work)
+        self.out[node] = task = asyncio.create_task(work)
+        task.add_done_callback(partial(self._came_back, node))
+
+    def _came_back(self, node: int, task: asyncio.Task[None]) -> None:
+        self._context.calls.pop(node, None)
+        self._waiting.discard(node)
+        self.out.pop(node, None)
+        if not task.cancelled():
+            self._fault = self._fault or task.exception()
+        self.news.set()
+
+    def check(self) -> None:
+        """Raise what went wrong in a node's asking, if no writer is at fault: it is the engine's.
+
+        Raises:
+            Exception: Whatever it was.
+        """
+        if self._fault is not None:
+            raise self._fault
 
     async def _work(
         self, target: Target, node: int, model: str, choice: Choice, lost: Unfinished | None
@@ -190,11 +208,6 @@ class Desk:
         else:
             if self._stands(target, node):
                 self.ready.append(Ready(target, node, program))
-        finally:
-            self._context.calls.pop(node, None)
-            self._waiting.discard(node)
-            self.out.pop(node, None)
-            self.news.set()
 
     def _stands(self, target: Target, node: int) -> bool:
         """Whether the node is still wanted: its branch may have been closed meanwhile."""
@@ -208,15 +221,20 @@ class Desk:
                 self._nodes.ended(target, node, failed, {})
             return
         if error.code == REPLAY_END:
-            self.ended = error.message
+            self.ended[target.id] = error.message
             if self._stands(target, node):
                 self._nodes.drop(target, node, error.message)
             return
-        if model in self._models and not error.fatal and len(self._models) > 1:
-            self._models.remove(model)
-            self._context.note("warning", f"{model} is asked no more: {error.message}")
-            if self._stands(target, node):
-                self._nodes.drop(target, node, f"no reply: {error.message}"[:200])
+        if not error.fatal and not self._stands(target, node):
+            return  # it was not asked again, for nobody wants it
+        if not error.fatal and self._closing:
+            self._nodes.drop(target, node, self._closing)
+            return
+        if model and not error.fatal and (model not in self._models or len(self._models) > 1):
+            if model in self._models:
+                self._models.remove(model)
+                self._context.note("warning", f"{model} is asked no more: {error.message}")
+            self._nodes.drop(target, node, f"no reply: {error.message}"[:200])
             return
         # The node stays unfinished: the next engine asks for it again.
         self.trouble = self.trouble or error
@@ -238,11 +256,16 @@ class Desk:
             return self._read(target, order, reply)
         except ProgramError as error:
             once = lost is not None and lost.put_right
-            if once or error.code == CUT_OFF or not self._may_put_right():
+            wanted = self._stands(target, order.node) and not self._closing
+            if once or error.code == CUT_OFF or not (wanted and self._may_put_right()):
                 raise
-            again = repair_format(language, reply, error.message, error.cure)
-        order = Order(order.target, order.node, order.model, order.action, "format")
-        return self._read(target, order, await self._reply(order, target, again))
+            prompt = repair_format(language, reply, error.message, error.cure)
+            order = replace(order, purpose="format")
+            try:
+                again = await self._reply(order, target, prompt)
+            except CapReached:
+                raise error from None
+        return self._read(target, order, again)
 
     def _may_put_right(self) -> bool:
         return self.offline is None or not self.offline.alone
@@ -272,6 +295,12 @@ class Desk:
 
     # -- what people and the end do ----------------------------------------------------------------
 
+    def finish(self, reason: str) -> list[int]:
+        """Ask for nothing more; returns the nodes without a call in flight, to be given up."""
+        self._closing = reason
+        idle = [node for node in self.out if not self.calls.no_more(node)]
+        return [] if self.offline is not None else idle
+
     def give_up(self, target: Target, nodes: list[int], reason: str) -> None:
         """Give nodes up, for good. A call in flight goes on: it is paid, and its reply is kept."""
         gone = set(nodes)
@@ -281,9 +310,22 @@ class Desk:
         for node in gone & set(self.out):
             if self._stands(target, node):
                 self._nodes.drop(target, node, reason)
-            if node in self._waiting and self.offline is not None:
+            if not self.calls.no_more(node):
                 self.out[node].cancel()
-                self.offline.withdraw(node)
+            self.withdraw(node)
+
+    def withdraw(self, node: int) -> None:
+        """Take back what was asked for a node, where that can be."""
+        if self.offline is None:
+            return
+        self.offline.withdraw(node)
+        reader = SessionReader(self._context.session.path, self._context.session.conn)
+        for call in reader.calls(node=node):
+            if call.state == "reserved":
+                self._context.say(
+                    "CallSettled", target=call.target, node=node, call=call.id, state="failed",
+                    micro_dollars=0, tokens_in=0, tokens_out=0, error="withdrawn",
+                )  # fmt: skip
 
     async def close(self) -> None:
         """End whatever still waits; calls in flight stay unsettled, for the next engine."""

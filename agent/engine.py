@@ -80,8 +80,9 @@ class Engine:
         self._workshop = workshop
         self._place = place
         self._context = Context(
-            session, workshop, place, row.session, lease, Knowledge(records, place)
-        )
+            session, workshop, place, row.session, lease,
+            Knowledge(records, place, learns=not row.config.get("replay")),
+        )  # fmt: skip
         self._offline = offline
         alone = not (self._config.get("models") or offline)
         died = row.state in ACTIVE
@@ -125,6 +126,9 @@ class Engine:
         self.desk = Desk(self._context, self.nodes, self._config, self._offline)
         alone = self.nodes.drafter_alone
         self.targets, unfinished = restore(self._session, self._config, drafter_alone=alone)
+        in_work = {lost.target for lost in unfinished}
+        if self._offline is not None:
+            self._offline.tidy({lost.node for lost in unfinished})
         self._agenda = Agenda(
             self._context, self.targets, unfinished, self.nodes, self.desk, self._caps,
             wanted_baselines(self._config, self._place.device),
@@ -133,7 +137,7 @@ class Engine:
             self._require_a_writer()
             for target in self.targets.values():
                 set_apart(self._context, target)
-                if target.open or target.stale or target.judge_again:
+                if target.open or target.stale or target.judge_again or target.id in in_work:
                     on_stage(f"loading {target.name}")
                     await self._load(target)
             for number, spec in enumerate(self._config["tasks"], start=1):
@@ -199,10 +203,11 @@ class Engine:
         self._answer()  # what was asked while no engine was at work comes before the first choice
         self._ticker = ticker = asyncio.create_task(self._tick())
         try:
-            state, reason = await self._search()
+            try:
+                state, reason = await self._search()
+            except MachineError as error:
+                state, reason = "failed", _with_cure(error)
             await self._settle()
-        except MachineError as error:
-            state, reason = "failed", _with_cure(error)
         finally:
             await self.desk.close()
             ticker.cancel()
@@ -213,26 +218,27 @@ class Engine:
 
     async def _search(self) -> tuple[str, str]:
         while not self._stopping:
+            self.desk.check()
             if not self.going:
                 await self._hold()
                 continue
             over = self._over()
+            self._agenda.take_up(over=bool(over))
             if not over:
                 self._agenda.top_up()
             step = self._agenda.judge_next() if over else self._agenda.next_step()
             if step is not None:
                 await self._guarded(step())
             elif trouble := self.desk.trouble:
-                await self._settle()
                 return "failed", _with_cure(trouble)
             elif not self.desk.out:
-                if self.desk.cap:
-                    self._agenda.give_up_unfinished(over)
-                return await self._finish(over or "every target is closed")
+                self._agenda.give_up_unfinished(over or "its target is closed")
+                ended = next(iter(self.desk.ended.values()), "every target is closed")
+                return await self._finish(over or ended)
             elif self._waits_in_vain():
                 return "stopped", self._waits_for()
             elif over and self.desk.only_waits:
-                self._withdraw(over)
+                self._withdraw(list(self.desk.out), over)
                 await self._news()
             else:
                 await self._news()
@@ -240,12 +246,13 @@ class Engine:
 
     def _over(self) -> str:
         """Why nothing new is begun any more, said once as an event; "" while it is."""
-        if self._said_over or self.desk.ended:
-            return self._said_over or self.desk.ended
+        if self._said_over:
+            return self._said_over
         which = self.desk.cap
         if self._caps.minutes_left(self._clock.us()) <= 0:
             which, spent, cap = "minutes", self._clock.us() / 60e6, float(self._caps.minutes)
             self._said_over = f"the time is up: {cap:g} minutes"
+            self._withdraw(self.desk.finish(self._said_over), self._said_over)
         elif which:
             spent, cap = self.desk.calls.purse.said(which)
             told = f"${spent:.4f} of ${cap:.4g}" if which == "dollars" else f"{spent:g} of {cap:g}"
@@ -269,10 +276,9 @@ class Engine:
         where = self._offline.where if self._offline is not None else ""
         return f"it waits for {count} {'reply' if count == 1 else 'replies'} in {where}"
 
-    def _withdraw(self, reason: str) -> None:
+    def _withdraw(self, nodes: list[int], reason: str) -> None:
         for target in self.targets.values():
-            nodes = [node for node in self.desk.out if node in target.tree]
-            self.desk.give_up(target, nodes, reason)
+            self.desk.give_up(target, [node for node in nodes if node in target.tree], reason)
 
     async def _settle(self) -> None:
         """Let model calls that are in flight finish, and be stored; a second stop cuts them off."""
@@ -330,6 +336,7 @@ class Engine:
         await self._woken(self._wake, self.desk.news, timeout_s=ARRIVAL_S if idle else None)
         if idle:
             self._clock.go()
+        self.desk.check()
 
     async def _woken(self, *events: asyncio.Event, timeout_s: float | None = None) -> None:
         """Wait for the first of some events; they are cleared. The heart's end is raised."""

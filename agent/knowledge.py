@@ -21,11 +21,13 @@ class Knowledge:
     Args:
         records: None knows nothing and learns nothing.
         place: Whose records.
+        learns: Whether failures count: those of a replayed session did when they happened.
     """
 
-    def __init__(self, records: MachineStore | None, place: Place) -> None:
+    def __init__(self, records: MachineStore | None, place: Place, *, learns: bool = True) -> None:
         self._records = records
         self._place = place
+        self._learns = learns
 
     @property
     def rates(self) -> dict[str, float]:
@@ -58,5 +60,5 @@ class Knowledge:
 
     def learn(self, key: str, text: str) -> None:
         """Count a mistake that a writer made."""
-        if self._records is not None:
+        if self._records is not None and self._learns:
             self._records.learn(self._place.key, self._place.language, key, text)

@@ -155,22 +155,28 @@ class Nodes:
                                          "message": outcome.reason, **outcome.evidence}  # fmt: skip
                 self._context.say("NodeFailed", **at, rung=outcome.rung, code=outcome.code,
                                   reason=outcome.reason, seconds=seconds)  # fmt: skip
-                if node not in target.schedules:
-                    self._learn(outcome)
-                return
-            reward = target.reward_of(outcome.low)
-            target.scored[node] = outcome
-            target.tree.score(node, reward)
-            if not outcome.library:
-                target.progress.found(outcome.low, outcome.ratio)
-            self._context.say(
-                "NodeScored", **at, variant=outcome.variant, outcome=outcome.outcome,
-                time_ns=outcome.time_ns, ratio=outcome.ratio, low=outcome.low, high=outcome.high,
-                sol_fraction=target.progress.sol_fraction(outcome.ratio), reward=reward,
-                seconds=seconds,
-            )  # fmt: skip
-            if target.may_lead(outcome):
-                self.settle_best(target)
+            else:
+                self._scored(target, node, outcome, seconds)
+        # Apart: the machine's file may be busy, and the session's must not be held meanwhile.
+        if isinstance(outcome, Failed) and node not in target.schedules:
+            self._learn(outcome)
+
+    def _scored(
+        self, target: Target, node: int, outcome: Scored, seconds: dict[str, float]
+    ) -> None:
+        reward = target.reward_of(outcome.low)
+        target.scored[node] = outcome
+        target.tree.score(node, reward)
+        if not outcome.library:
+            target.progress.found(outcome.low, outcome.ratio)
+        self._context.say(
+            "NodeScored", target=target.id, node=node, variant=outcome.variant,
+            outcome=outcome.outcome, time_ns=outcome.time_ns, ratio=outcome.ratio, low=outcome.low,
+            high=outcome.high, sol_fraction=target.progress.sol_fraction(outcome.ratio),
+            reward=reward, seconds=seconds,
+        )  # fmt: skip
+        if target.may_lead(outcome):
+            self.settle_best(target)
 
     def _learn(self, failed: Failed) -> None:
         """Keep what a failure teaches every later writer on this machine."""

@@ -92,19 +92,21 @@ class MachineStore:
             MACHINE.apply(Database(self._conn))
 
     def get(self, kind: str, machine: str, key: str) -> dict[str, Any] | None:
-        row = self._conn.execute(
-            "SELECT value FROM measured WHERE kind = ? AND machine = ? AND key = ?",
-            [kind, machine, key],
-        ).fetchone()
-        return None if row is None else dict(json.loads(row[0]))
+        with self._usable():
+            row = self._conn.execute(
+                "SELECT value FROM measured WHERE kind = ? AND machine = ? AND key = ?",
+                [kind, machine, key],
+            ).fetchone()
+            return None if row is None else dict(json.loads(row[0]))
 
     def put(self, kind: str, machine: str, key: str, value: dict[str, Any]) -> None:
         text = json.dumps(value, separators=(",", ":"), allow_nan=False)
-        self._conn.execute(
-            "INSERT OR REPLACE INTO measured (kind, machine, key, value, at_us) "
-            "VALUES (?, ?, ?, ?, ?)",
-            [kind, machine, key, text, time.time_ns() // 1000],
-        )
+        with self._usable():
+            self._conn.execute(
+                "INSERT OR REPLACE INTO measured (kind, machine, key, value, at_us) "
+                "VALUES (?, ?, ?, ?, ?)",
+                [kind, machine, key, text, time.time_ns() // 1000],
+            )
 
     # -- rules -------------------------------------------------------------------------------------
 

@@ -61,7 +61,7 @@ class Policy:
         """The next thing to try, or None when every arm is spent, closed or in work."""
         root = tree[ROOT]
         drafts_open = "draft" not in root.spent
-        if drafts_open and len(root.children) < self.first_drafts:
+        if drafts_open and _count(tree, root) < self.first_drafts:
             return Choice("draft", None)
         return self._descend(tree, _Estimate.of(tree))
 
@@ -103,7 +103,7 @@ class Policy:
         self, tree: Tree, stat: Stat, estimate: _Estimate, total: float
     ) -> tuple[float, Choice] | None:
         action = "draft" if stat.id == ROOT else "improve"
-        count = len(stat.children)
+        count = _count(tree, stat)
         prior = estimate.typical if stat.value is None else stat.value
         score = prior + self.explore * math.sqrt(total) / (count + 1)
         broken = _broken_below(tree, stat)
@@ -115,6 +115,11 @@ class Policy:
         if count >= max(1.0, self.widen * (stat.visits + 1) ** self.exponent):
             return None
         return score, Choice(action, None if stat.id == ROOT else stat.id)
+
+
+def _count(tree: Tree, stat: Stat) -> int:
+    """A node's children but those whose work was given up, which count for nothing."""
+    return sum(tree[child].state != "dropped" for child in stat.children)
 
 
 def _broken_below(tree: Tree, stat: Stat) -> int | None:

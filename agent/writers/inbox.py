@@ -147,15 +147,24 @@ class Inbox:
         """Move a prompt that is no longer wanted to ``withdrawn/``; whether that worked."""
         return self._away(name, "withdrawn")
 
-    def tidy(self, wanted: Collection[str]) -> None:
-        """Withdraw this session's prompts but those wanted, as an engine that starts must."""
-        keep = {name.removesuffix(".md") for name in wanted}
+    def withdraw_node(self, node: int) -> None:
+        """Withdraw a node's prompts, also such as an earlier engine posted."""
+        for file in self._entries():
+            if _PAGE.fullmatch(file.name) and _node_of(file) == node and self._whose(file) is True:
+                self.withdraw(file.stem)
+
+    def tidy(self, nodes: Collection[int]) -> None:
+        """Withdraw this session's prompts but those of some nodes: what an engine starts with."""
         for file in self._entries():
             if _UNFINISHED.fullmatch(file.name):
                 with contextlib.suppress(OSError):
                     if time.time() - file.lstat().st_mtime > 3600:
                         file.unlink()
-            elif _PAGE.fullmatch(file.name) and file.stem not in keep and self._whose(file) is True:
+            elif (
+                _PAGE.fullmatch(file.name)
+                and _node_of(file) not in nodes
+                and self._whose(file) is True
+            ):
                 self.withdraw(file.stem)
 
     def close(self) -> None:
@@ -221,6 +230,10 @@ class Inbox:
         if not refuse(path, why):
             self._refused.add((name, found))  # it cannot be renamed: do not look at it again
         return f"{path.name} was not taken: {why}"
+
+
+def _node_of(page: Path) -> int:
+    return int(page.name.partition("-")[0])
 
 
 class _Watch:

@@ -9,14 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 from agent.errors import ModelError
+from agent.writers.ask import Prompt
 from store.reading import SessionReader
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from agent.calls import Order
     from agent.context import Context
-    from agent.writers.ask import Prompt
     from agent.writers.inbox import Inbox
     from agent.writers.replay import Replay
     from store.writing import SessionWriter
@@ -46,6 +46,10 @@ class Offline(Protocol):
         """The node's answer is not wanted any more."""
         ...
 
+    def tidy(self, nodes: Collection[int]) -> None:
+        """An engine begins: take back what was asked for other nodes than these."""
+        ...
+
     def arriving(self) -> bool:
         """Whether an answer seems to be on its way."""
         ...
@@ -70,7 +74,8 @@ class Posted:
         on_wait: Callable[[], None],
     ) -> str:  # fmt: skip
         """Post the prompt, unless it is posted already, and wait for its answer."""
-        call = _open_call(context, order) or _reserve(context, order, self.kind, prompt)
+        call, prompt = _open_call(context, order, prompt)
+        call = call or _reserve(context, order, self.kind, prompt)
         attempt = 1 if order.purpose == "write" else 2
         path = self._inbox.post(order.node, target, order.action, attempt, prompt)
         self._names[order.node] = path.stem
@@ -88,8 +93,11 @@ class Posted:
         return text
 
     def withdraw(self, node: int) -> None:
-        if name := self._names.pop(node, ""):
-            self._inbox.withdraw(name)
+        self._names.pop(node, "")
+        self._inbox.withdraw_node(node)
+
+    def tidy(self, nodes: Collection[int]) -> None:
+        self._inbox.tidy(nodes)
 
     def arriving(self) -> bool:
         return any(self._inbox.arriving(name) for name in self._names.values())
@@ -110,7 +118,8 @@ class Recorded:
         reader = SessionReader(session.path, session.conn)
         names = {target.id: target.name for target in reader.targets()}
         for call in reader.calls():
-            if call.writer == self.kind and call.target in names:  # what an earlier engine took
+            taken = call.writer == self.kind and call.state == "answered"
+            if taken and call.target in names:  # by an earlier engine
                 replay.answer(names[call.target], call.action or "")
 
     async def reply(
@@ -125,12 +134,16 @@ class Recorded:
         text = self._replay.answer(target, order.action)
         if text is None:
             raise ModelError("the recording has no more replies", code="replay-end")
-        call = _reserve(context, order, self.kind, prompt)
-        _answered(context, order, call, text)
+        with context.session.together():  # or an engine that dies between would lose the reply
+            call = _reserve(context, order, self.kind, prompt)
+            _answered(context, order, call, text)
         return text
 
     def withdraw(self, node: int) -> None:
         """A recording is not waited for."""
+
+    def tidy(self, nodes: Collection[int]) -> None:
+        """Nothing lies about."""
 
     def arriving(self) -> bool:
         return False
@@ -151,11 +164,17 @@ def _reserve(context: Context, order: Order, writer: str, prompt: Prompt) -> int
     return call
 
 
-def _open_call(context: Context, order: Order) -> int | None:
-    """The call of an earlier engine that is still to be answered."""
+def _open_call(context: Context, order: Order, prompt: Prompt) -> tuple[int, Prompt]:
+    """The call of an earlier engine that is still to be answered, 0 for none, and its prompt.
+
+    Somebody may be at work on that prompt, and the ledger says that it was asked.
+    """
     reader = SessionReader(context.session.path, context.session.conn)
     rows = [row for row in reader.calls(node=order.node) if row.state == "reserved"]
-    return rows[-1].id if rows and rows[-1].purpose == order.purpose else None
+    if not rows or rows[-1].purpose != order.purpose:
+        return 0, prompt
+    asked = reader.prompt(rows[-1].prompt or "")
+    return rows[-1].id, Prompt(asked.system, asked.user) if asked else prompt
 
 
 def _answered(context: Context, order: Order, call: int, text: str) -> None:

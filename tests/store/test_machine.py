@@ -156,3 +156,14 @@ def test_one_holder_of_a_device_at_a_time(tmp_path: Path) -> None:
 def test_local_folders_are_told_from_network_ones(tmp_path: Path) -> None:
     assert network_file_system(tmp_path) is None
     assert not read_only_mount(tmp_path)
+
+
+def test_a_fault_of_the_file_names_it_and_not_the_session(tmp_path: Path) -> None:
+    store = MachineStore(tmp_path / "machine.db")
+    with sqlite3.connect(tmp_path / "machine.db") as other:
+        other.execute("DROP TABLE measured")
+    with pytest.raises(FolderError, match=r"machine\.db"):
+        store.get("sol", "cpu|2", "1024+1024")
+    with pytest.raises(FolderError, match=r"machine\.db"):
+        store.put("sol", "cpu|2", "1024+1024", {"ns": 7})
+    store.close()

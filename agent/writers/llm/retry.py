@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 BASE_S = 2.0
 CAP_S = 60.0
 MAX_ATTEMPTS = 6
+MAX_PAID = 3
+"""Attempts while something came each time: such are paid, and the next may end alike."""
 MAX_ASKED_S = 300.0
 LEAST_S = 0.25
 
@@ -29,7 +31,8 @@ def delay(error: ModelError, attempt: int, chance: random.Random) -> float | Non
         attempt: Which attempt it was, from 1.
         chance: For the jitter.
     """
-    if error.fatal or not error.again or attempt >= MAX_ATTEMPTS:
+    most = MAX_ATTEMPTS if error.partial is None else MAX_PAID
+    if error.fatal or not error.again or attempt >= most:
         return None
     ceiling = min(CAP_S, BASE_S * 2 ** (attempt - 1))
     wait: float = LEAST_S + chance.random() * (ceiling - LEAST_S)

@@ -151,8 +151,9 @@ class Turn:
                               answer, again=True)  # fmt: skip
         if not answer.text.strip():
             what = "thoughts, but no reply" if answer.thinking.strip() else "an empty reply"
-            cure = "let replies be longer, or think less" if finish == "length" else ""
-            raise self._error("model-empty", f"it gave {what}", answer, again=True, cure=cure)
+            full = finish == "length"  # as the next one would be, at the same cost
+            cure = "let replies be longer, or think less" if full else ""
+            raise self._error("model-empty", f"it gave {what}", answer, again=not full, cure=cure)
         if finish == "length":
             what = f"the reply is cut off after {answer.usage.tokens_out:,} tokens"
             raise self._error("model-cut", what, answer, cure="let replies be longer")

@@ -301,7 +301,7 @@ def test_tidy_withdraws_what_an_earlier_engine_left(tmp_path: Path) -> None:
     old.write_text("half")
     young.write_text("half")
     os.utime(old, (0, 0))
-    posted(tmp_path)[0].tidy([kept])
+    posted(tmp_path)[0].tidy([7])
     assert files(tmp_path) == sorted(
         [young.name, "0009-notes.md", f"{kept}.md", f"withdrawn/{left}.md"]
     )
