@@ -92,7 +92,7 @@ class Calls:
     def __init__(self, context: Context, config: Mapping[str, Any], news: asyncio.Event) -> None:
         self.purse = Purse.of(config)
         self.news = news
-        self._flying: set[int] = set()  # nodes with a call in flight
+        self._flying: dict[int, tuple[Order, int]] = {}  # calls in flight, by node
         self._done_with: set[int] = set()
         self._context = context
         self._session = context.session
@@ -103,7 +103,7 @@ class Calls:
         self._settled = asyncio.Event()
         self._go = asyncio.Event()
         self._go.set()
-        self._least: Worst | None = None
+        self._least: dict[str, Worst] = {}  # what the last question's shortest reply would take
         self._restore()
 
     def _restore(self) -> None:
@@ -115,21 +115,34 @@ class Calls:
             nothing = row.state == "failed" and not (row.tokens_in or row.tokens_out)
             self.purse.made += not nothing
             if row.state == "reserved":
-                with self._session.together():
-                    self._context.say(
-                        "CallSettled", target=row.target, node=row.node, call=row.id, state="lost",
-                        micro_dollars=row.reserved, tokens_in=row.reserved_tokens or 0,
-                        tokens_out=0, error="lost",
-                    )  # fmt: skip
-                    cost = "" if row.reserved is None else f": ${row.reserved / 1e6:.4f} counts"
-                    text = f"call {row.id} was in flight when its engine ended{cost} as spent"
-                    self._context.note("warning", text, target=row.target)
+                self._lost(row.target, row.node, row.id, row.reserved, row.reserved_tokens or 0)
         for row in reader.calls():
             taken = (row.tokens_in or 0) + (row.tokens_out or 0)
             held = Worst(row.reserved, row.reserved_tokens or taken)
             money, tokens = _at_most(row.micro_dollars, taken, held, bool(row.estimated))
             self.purse.spent += money or 0
             self.purse.spent_tokens += tokens
+
+    def _lost(
+        self, target: int, node: int, call: int, micro_dollars: int | None, tokens: int
+    ) -> None:
+        """Settle a call whose reply nobody waits for any more: all that was set aside counts."""
+        with self._session.together():
+            self._context.say(
+                "CallSettled", target=target, node=node, call=call, state="lost",
+                micro_dollars=micro_dollars, tokens_in=tokens, tokens_out=0, error="lost",
+            )  # fmt: skip
+            cost = "" if micro_dollars is None else f": ${micro_dollars / 1e6:.4f} counts"
+            text = f"call {call} was in flight when its engine ended{cost} as spent"
+            self._context.note("warning", text, target=target)
+
+    def cut_off(self) -> None:
+        """Settle what is in flight as lost, for a person cut it off."""
+        for order, call in list(self._flying.values()):
+            held = self.purse.held[call]
+            self._lost(order.target, order.node, call, held.micro_dollars, held.tokens)
+            self.purse.settle(call, held.micro_dollars, held.tokens)
+        self._flying.clear()
 
     @property
     def in_flight(self) -> int:
@@ -161,13 +174,18 @@ class Calls:
         most, about = self.purse.calls, asked - self.in_flight
         if most is not None and self.purse.made + about >= most:
             return None if self.purse.held or about else False
-        if self._least is None or not self.purse.lacks(self._least):
+        if any(not self.lacks(model) for model in self._models):
             return True
         return None if self.purse.held else False
 
+    def lacks(self, model: str) -> str:
+        """The cap that keeps a model's next call from being made; "" for none."""
+        return self.purse.lacks(self._least.get(model) or Worst(0, 0))
+
     def cap(self) -> str:
-        """The cap that keeps the next call from being made; "" for none."""
-        return self.purse.lacks(self._least or Worst(0, 0))
+        """The cap that keeps every next call from being made; "" for none."""
+        found = [self.lacks(model) for model in self._models]
+        return found[0] if found and all(found) else ""
 
     # -- a call ------------------------------------------------------------------------------------
 
@@ -188,7 +206,7 @@ class Calls:
             max_tokens, worst = await self._set_aside(client, prompt)
             call = self._reserve(order, prompt, worst, attempt)
             try:
-                answer = await self._made(client, prompt, max_tokens, order)
+                answer = await self._made(client, prompt, max_tokens, order, call)
             except ModelError as error:
                 self._settle(order, call, error.partial, error)
                 if error.code == "model-cut" and error.partial is not None:
@@ -232,7 +250,7 @@ class Calls:
                 if tokens == least or self.purse.held or which == "calls":
                     break
                 tokens = max(tokens // 2, least)
-            self._least = _worst(client, prompt, least)
+            self._least[client.model.name] = _worst(client, prompt, least)
             if not which:
                 return tokens, worst
             if not self.purse.held:
@@ -254,7 +272,7 @@ class Calls:
         return call
 
     async def _made(
-        self, client: ModelClient, prompt: Prompt, max_tokens: int, order: Order
+        self, client: ModelClient, prompt: Prompt, max_tokens: int, order: Order, call: int
     ) -> Answer:
         pen = _Pen(self._context, order.node)
         begun = False
@@ -266,11 +284,11 @@ class Calls:
                 self._state(order, "writing")
             pen(channel, text)
 
-        self._flying.add(order.node)
+        self._flying[order.node] = order, call
         try:
             return await client.ask(prompt, max_tokens, on_piece)
         finally:
-            self._flying.discard(order.node)
+            self._flying.pop(order.node, None)
             pen.flush()
 
     def _settle(

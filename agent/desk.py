@@ -144,10 +144,14 @@ class Desk:
         self._begin(target, node, model, choice, None)
 
     def _writer(self) -> tuple[str, str]:
-        """Who is asked next: its kind, and the model's name. The least asked goes first."""
+        """Who is asked next: its kind, and the model's name.
+
+        Of the models for whose next call the caps have room the least asked goes first.
+        """
         if self.offline is not None:
             return self.offline.kind, ""
-        model = min(self._models, key=lambda name: self._asked[name])
+        can = [name for name in self._models if not self.calls.lacks(name)] or self._models
+        model = min(can, key=lambda name: self._asked[name])
         self._asked[model] += 1
         return "model", model
 
@@ -157,6 +161,8 @@ class Desk:
         if lost.lost_calls >= MAX_LOST:
             reason = f"{lost.lost_calls} calls for it were lost with their engines"
             self._nodes.ended(target, lost.node, Failed("read", "lost", reason, {}), {})
+            return
+        if lost.reply is not None and self._nodes.worn_out(target, lost):
             return
         known = not lost.model or lost.model in self._models
         model = lost.model if known else self._writer()[1]

@@ -12,19 +12,18 @@ import socket
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from agent.agenda import NO_WRITER, Agenda
+from agent.admission import admit, load, require_a_writer
+from agent.agenda import Agenda
 from agent.asks import ASKS
 from agent.confirm import confirm_best
 from agent.context import Context, Place
 from agent.desk import Desk
 from agent.devices.facts import load_sample, machine
-from agent.errors import ForgeError, MachineError, TaskError
+from agent.errors import ForgeError, MachineError
 from agent.knowledge import Knowledge
 from agent.nodes import Nodes
-from agent.restore import handed_in, restore
-from agent.search.budget import Caps, Progress
-from agent.search.target import Target
-from agent.task import TargetSpec, open_task
+from agent.restore import restore
+from agent.search.budget import Caps
 from agent.yardstick import set_apart, wanted_baselines
 from store import VERSION
 from store.sessions import ACTIVE
@@ -32,6 +31,7 @@ from store.sessions import ACTIVE
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
+    from agent.search.target import Target
     from agent.workers.workshop import Workshop
     from agent.writers.offline import Offline
     from store.lease import DeviceLease
@@ -134,7 +134,7 @@ class Engine:
             wanted_baselines(self._config, self._place.device),
         )  # fmt: skip
         try:
-            self._require_a_writer()
+            require_a_writer(self._config, self._place, self.desk.writes)
             for target in self.targets.values():
                 set_apart(self._context, target)
                 if target.open or target.stale or target.judge_again or target.id in in_work:
@@ -143,7 +143,11 @@ class Engine:
             for number, spec in enumerate(self._config["tasks"], start=1):
                 if number not in self.targets:
                     on_stage(f"loading {spec}")
-                    await self._load_task(number, spec)
+                    target = await admit(
+                        self._context, self._config, number, spec, drafted=not self.desk.writes
+                    )
+                    self.targets[number] = target
+                    self._loaded.add(number)
         except MachineError as error:
             self.say("EngineStopped", state="failed", reason=_with_cure(error))
             raise
@@ -151,49 +155,9 @@ class Engine:
             self.say("EngineStopped", state="failed", reason=error.message)
             raise
 
-    def _require_a_writer(self) -> None:
-        somebody = self.desk.writes or self._config.get("programs")
-        if self._place.language == "cuda" and not somebody:
-            raise ForgeError(
-                NO_WRITER,
-                "name a model (--model NAME), answer the prompts yourself (--inbox), or hand a "
-                "program of your own in (--program FILE)",
-                code="no-writer",
-            )
-
     async def _load(self, target: Target) -> None:
-        answer = await self._workshop.load(target.id, target.task)
-        target.refusal = str(answer.get("refusal") or "")
-        target.graph = tuple(str(line) for line in answer.get("graph") or ())
+        await load(self._context, target)
         self._loaded.add(target.id)
-
-    async def _load_task(self, number: int, spec: str) -> None:
-        programs = handed_in(self._config, number)
-        try:
-            task = open_task(spec, self._place.device)
-            answer = await self._workshop.load(number, task)
-            refusal = str(answer.get("refusal") or "")
-            nobody = not (programs or self.desk.writes)
-            if refusal and self._place.language == "cpp" and nobody:
-                raise TaskError(
-                    f"{task.name} cannot be drafted: {refusal}",
-                    "name a model (--model NAME), or hand a program of your own in: --program FILE",
-                    code="cannot-draft",
-                )
-        except MachineError:
-            raise
-        except ForgeError as error:
-            self.say("TargetRefused", target=number, name=spec[:200], code=error.code,
-                     message=error.message, cure=error.cure)  # fmt: skip
-            raise
-        self._loaded.add(number)
-        self.targets[number] = Target(
-            number, task.name, task, TargetSpec.from_json(answer["spec"]), Progress(0, None),
-            refusal=refusal, graph=tuple(str(line) for line in answer.get("graph") or ()),
-            handed_in=programs,
-        )  # fmt: skip
-        self.say("TargetAdded", target=number, name=task.name, spec=answer["spec"],
-                 task=task.to_json())  # fmt: skip
 
     # -- the search --------------------------------------------------------------------------------
 
@@ -286,6 +250,8 @@ class Engine:
         while self.desk.calls.in_flight and not self._cut:
             self._context.does(f"waiting for {self.desk.calls.in_flight} model calls to finish")
             await self._news()
+        if self._cut:
+            self.desk.calls.cut_off()
 
     async def _guarded(self, step: Coroutine[Any, Any, None]) -> None:
         """Run one step as a task, so that a stop or a prune can end it."""

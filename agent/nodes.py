@@ -90,9 +90,7 @@ class Nodes:
 
     async def take_up(self, target: Target, lost: Unfinished) -> None:
         """Work on a node again that was in work when an earlier engine ended."""
-        if self._died and lost.attempts >= MAX_ATTEMPTS:
-            reason = f"the engine died {lost.attempts} times while at work on it"
-            self.ended(target, lost.node, Failed("build", "lost", reason, {}), {})
+        if self.worn_out(target, lost):
             return
         self.requeue(target, lost)
         source: Proposal | Reply | None = None
@@ -113,6 +111,14 @@ class Nodes:
             _remember(target, lost.node, found.schedule)
             source = found
         await self._do(target, lost.node, lost.program, source)
+
+    def worn_out(self, target: Target, lost: Unfinished) -> bool:
+        """Whether a node is given up, for engine after engine died at work on it."""
+        if not (self._died and lost.attempts >= MAX_ATTEMPTS):
+            return False
+        reason = f"the engine died {lost.attempts} times while at work on it"
+        self.ended(target, lost.node, Failed("build", "lost", reason, {}), {})
+        return True
 
     def requeue(self, target: Target, lost: Unfinished) -> None:
         """Say that a node of an earlier engine is in work again."""

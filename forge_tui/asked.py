@@ -21,7 +21,7 @@ _ENDS = {
     "reserved": ("in flight", "live"),
     "paid": ("replied", "good"),
     "failed": ("failed", "bad"),
-    "lost": ("lost with its engine", "warn"),
+    "lost": ("lost", "warn"),
     "answered": ("answered", "good"),
 }
 
@@ -85,7 +85,7 @@ def cost_of(call: CallRow) -> str:
     if call.micro_dollars is None:
         return f"price {words.UNKNOWN}"
     if call.state == "lost":
-        return f"{figures.dollars(call.micro_dollars)} counts as spent"
+        return f"{figures.dollars(call.micro_dollars)}, all that was set aside, counts as spent"
     return figures.dollars(call.micro_dollars) + (" estimated" if call.estimated else "")
 
 

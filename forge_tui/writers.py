@@ -17,7 +17,7 @@ from forge_tui.settings import DEFAULTS, DOLLARS, INBOX
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-_PARAM = re.compile(r"(?:(?P<model>.+):)?(?P<key>[A-Za-z_][\w.-]*)=(?P<value>.*)", re.DOTALL)
+_PARAM = re.compile(r"(?P<key>[A-Za-z_][\w.:/-]*?)=(?P<value>.*)", re.DOTALL)
 _SECRET = re.compile(r"(^|[_.-])(api_?key|key|token|secret|password|authorization)$", re.IGNORECASE)
 _KEYS_ELSEWHERE = "put it into the environment, where no session keeps it: see the README"
 _COUNT = click.IntRange(1)
@@ -194,12 +194,15 @@ def _price(text: str) -> dict[str, float]:
 
 
 def _param(word: str, names: Sequence[str]) -> tuple[Sequence[str], str, Any]:
-    found = _PARAM.fullmatch(word)
+    # A value may have colons too: what comes before one is a model only if it is named so.
+    model = next((name for name in names if word.startswith(f"{name}:")), None)
+    found = _PARAM.fullmatch(word if model is None else word.removeprefix(f"{model}:"))
     if found is None:
         raise Refused(f"--param {word}: say KEY=VALUE or MODEL:KEY=VALUE")
-    model, key, text = found["model"], found["key"], found["value"]
-    if model is not None and model not in names:
-        raise Refused(f"--param {word}: no --model {model}", f"models: {', '.join(names)}")
+    key, text = found["key"], found["value"]
+    if ":" in key:
+        raise Refused(f"--param {word}: no --model {key.rpartition(':')[0]}",
+                      f"models: {', '.join(names)}")  # fmt: skip
     if _SECRET.search(key):
         raise Refused(f"--param {key} looks like a secret", _KEYS_ELSEWHERE)
     try:

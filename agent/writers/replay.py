@@ -50,10 +50,11 @@ class Replay:
         """The next reply for a target and an action; None when the recording has no more.
 
         Where there is none for this action, an improvement takes that of a combination, and the
-        other way round.
+        other way round; then any that is left will do, for the tree may have grown otherwise.
         """
-        for wanted in (action, _KIN.get(action)):
-            if wanted is not None and (texts := self._unused.get((target, wanted))):
+        others = [name for about, name in self._unused if about == target]
+        for wanted in (action, _KIN.get(action, ""), *others):
+            if texts := self._unused.get((target, wanted)):
                 return texts.pop()
         return None
 

@@ -30,6 +30,7 @@ pytestmark = [
 ]
 
 SECRET = "sk-verysecretkey0123456789abcdef"
+OTHER = "sk-anothersecretkey987654321abcde"
 TASK = (
     "import torch\n\n\ndef inputs():\n    return (torch.randn(64, 1000),)\n\n\n"
     "def reference(x):\n    return torch.relu(x) * 2 + 1\n"
@@ -63,7 +64,10 @@ def start(path: Path, log: Path) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-P", "-m", "agent", "search", str(path)]
     with log.open("ab") as out:
         return subprocess.Popen(
-            command, stdout=out, stderr=out, env={**os.environ, "OPENAI_API_KEY": SECRET}
+            command,
+            stdout=out,
+            stderr=out,
+            env={**os.environ, "FORGE_API_KEY": SECRET, "OPENAI_API_KEY": OTHER},
         )
 
 
@@ -114,14 +118,15 @@ def test_no_key_is_in_anything_that_a_run_leaves_behind(home: Path, tmp_path: Pa
         assert engine.wait(120) == 0, log.read_text()
     assert server.requests[0].headers["Authorization"] == f"Bearer {SECRET}"
     assert len(workers) >= 2
-    assert not [text for text in workers if SECRET in text or "OPENAI" in text]
+    assert not [text for text in workers if "secretkey" in text or "API_KEY" in text]
     with SessionReader(path) as reader:
         (node,) = reader.nodes()
         assert reader.session().state == "finished"
     assert node.state == "scored", node.reason
     places = [file for file in (*home.rglob("*"), log) if file.is_file()]
     assert len(places) >= 4
-    assert not [file for file in places if SECRET.encode() in file.read_bytes()]
+    for key in (SECRET, OTHER):
+        assert not [file for file in places if key.encode() in file.read_bytes()]
 
 
 def test_a_killed_engine_asks_once_more_and_counts_every_call(home: Path, tmp_path: Path) -> None:

@@ -308,14 +308,30 @@ async def test_a_stop_waits_for_paid_calls_and_a_second_one_cuts_them_off() -> N
         session.close()
         gate.set()
         (node,), (call,) = rows(path)
-        assert (node.state, call.state) == ("live", "reserved")
-        # The next engine settles it as lost, in full, and asks once more.
+        assert (node.state, call.state, call.error) == ("live", "lost", "lost")
+        # What was cut off counts in full; the next engine asks once more.
         assert await search(path) == "finished"
     (node,), (lost, paid) = rows(path)
     assert (lost.state, lost.micro_dollars) == ("lost", lost.reserved)
     assert paid.state == "paid"
     assert node.state == "scored"
     assert node.micro_dollars == (lost.reserved or 0) + 200
+
+
+async def test_the_dearer_model_rests_when_the_caps_have_room_for_the_cheaper_one_alone() -> None:
+    count = itertools.count(1)
+    script = lambda request: says(REPLY.format(n=next(count)), tokens=(9000, 500))  # noqa: E731
+    with serving(script) as server:
+        models = [server.model("openai/dear", price={"in": 3.0, "out": 9.0}),
+                  server.model("openai/cheap", price={"in": 0.1, "out": 0.2})]  # fmt: skip
+        path = session_with(server, models=models, nodes=8, parallel=1, dollars=0.1)
+        assert await search(path) == "finished"
+    nodes, calls = rows(path)
+    with SessionReader(path) as reader:
+        assert reader.spending().micro_dollars <= 100_000
+    assert len(nodes) == 8
+    assert {node.state for node in nodes} <= {"scored", "failed"}
+    assert [call.model for call in calls].count("openai/dear") < 4
 
 
 async def test_a_reply_that_was_stored_is_not_asked_for_again() -> None:

@@ -81,6 +81,7 @@ def test_what_names_no_model_is_about_all() -> None:
         (["--model", "a", "--api-base", "https://box/v1?key=1"], "with a query"),
         (["--model", "a", "--param", "temperature"], "KEY=VALUE"),
         (["--model", "a", "--param", "b:temperature=1"], "no --model b"),
+        (["--model", "stop=a", "--param", "b/c:d=1"], "no --model b/c"),
         (["--model", "a", "--param", "api_key=sk-12345678"], "looks like a secret"),
         (["--model", "a", "--param", "x-auth-token=1"], "looks like a secret"),
         (["--model", "a", "--replay", "x"], "choose one"),

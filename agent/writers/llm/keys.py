@@ -26,6 +26,10 @@ _STARTS = {
 }
 _LETS_IN = re.compile(r"KEY|TOKEN|PROFILE|PROJECT|CREDENTIALS|ROLE")
 NO_KEY = "none-needed"  # a server of one's own often wants some key, and takes any
+# The key for servers that the user names. A provider's own key goes to that provider alone: whoever
+# runs another server must not get to see it.
+SERVER_KEY = "FORGE_API_KEY"
+_OPENAI = ("openai.com", "openai.azure.com")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +83,15 @@ def find_key(lib: Any, model: Model) -> Key:
     names = tuple(str(key) for key in said.get("missing_keys") or ())
     if said.get("keys_in_environment") or not names:
         names = names or _set_keys(provider)
-        return Key(name, provider, base, names, _from_environment(model, provider))
+        if base and provider == "openai":
+            names = (SERVER_KEY,)
+        return Key(name, provider, base, names, _for_server(base, provider, None))
     # Where some are no keys, parameters may stand in for them: litellm says what is missing.
     keys = _alternatives(names)
     found = next(filter(None, map(from_keyring, names)), None) if keys else None
-    if found is None and model.api_base and provider == "openai":
-        found = os.environ.get("OPENAI_API_KEY") or NO_KEY
+    if base:
+        found = _for_server(base, provider, found)
+        names = (SERVER_KEY,) if provider == "openai" else names
     return Key(name, provider, base, names, found, missing=keys and found is None and not base)
 
 
@@ -128,10 +135,24 @@ def _providers(lib: Any) -> set[str]:
     return {str(getattr(provider, "value", provider)) for provider in lib.provider_list}
 
 
-def _from_environment(model: Model, provider: str) -> str | None:
-    if model.api_base and provider == "openai":
-        return os.environ.get("OPENAI_API_KEY") or NO_KEY
-    return None
+def _for_server(base: str | None, provider: str, found: str | None) -> str | None:
+    """The key for a server that the user named; None leaves it to litellm."""
+    if base is None:
+        return found
+    if key := os.environ.get(SERVER_KEY):
+        return key
+    if provider == "openai":
+        return server_key(base)
+    return found
+
+
+def server_key(base: str) -> str:
+    """What an OpenAI-compatible server is shown: OpenAI's key goes to OpenAI alone."""
+    if key := os.environ.get(SERVER_KEY):
+        return key
+    host = urlsplit(base).hostname or ""
+    own = any(host == name or host.endswith(f".{name}") for name in _OPENAI)
+    return (os.environ.get("OPENAI_API_KEY") if own else None) or NO_KEY
 
 
 def _variables(provider: str) -> tuple[str, ...]:

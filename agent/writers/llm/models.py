@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import datetime
 import json
-import os
 import urllib.error
 import urllib.request
 from typing import TYPE_CHECKING, Any
@@ -20,7 +19,7 @@ from agent.writers.ask import Prompt
 from agent.writers.llm import quiet
 from agent.writers.llm.client import Limits, Model, ModelClient
 from agent.writers.llm.faults import shown
-from agent.writers.llm.keys import NO_KEY, key_state, with_path
+from agent.writers.llm.keys import key_state, server_key, with_path
 from agent.writers.llm.prices import LOCAL, Price, listed, price_list
 
 if TYPE_CHECKING:
@@ -127,7 +126,7 @@ def _served(base: str) -> Iterator[dict[str, Any]]:
 
 
 def _fetch(url: str) -> Mapping[str, Any]:
-    key = os.environ.get("OPENAI_API_KEY") or NO_KEY
+    key = server_key(url)
     request = urllib.request.Request(url, headers={"Authorization": f"Bearer {key}"})
     try:
         with urllib.request.urlopen(request, timeout=ANSWER_S) as answer:

@@ -26,12 +26,15 @@ def test_the_kth_ask_gets_the_kth_reply_of_its_target_and_action() -> None:
     assert [replay.answer(*ask) for ask in asks] == ["3", "1", "2", "4", "6"]
 
 
-def test_improve_and_combine_stand_in_for_each_other_and_nothing_else_does() -> None:
+def test_what_stands_in_for_what() -> None:
+    """An improvement and a combination for each other first; then whatever the target has."""
     replay = Replay(RECORDING)
-    assert [replay.answer("a", "improve") for _ in range(4)] == ["3", "6", "5", None]
+    assert [replay.answer("a", "improve") for _ in range(4)] == ["3", "6", "5", "1"]
+    assert replay.answer("a", "repair") == "7"
+    assert replay.answer("a", "combine") == "4"
     assert replay.answer("a", "combine") is None
     replay = Replay(RECORDING)
-    assert [replay.answer("a", "combine") for _ in range(4)] == ["5", "3", "6", None]
+    assert [replay.answer("a", "combine") for _ in range(3)] == ["5", "3", "6"]
     assert replay.left("a") == {"draft": 2, "repair": 1}
 
 

@@ -13,6 +13,7 @@ import pytest
 from agent.errors import ModelError
 from agent.writers.ask import Answer, Prompt
 from agent.writers.llm.client import Limits, Model, ModelClient
+from agent.writers.llm.keys import NO_KEY, server_key
 from agent.writers.llm.retry import delay
 from tests.agent.model_server import Fails, Says, fails, in_turn, says, serving, whole
 
@@ -417,13 +418,25 @@ async def test_no_such_provider() -> None:
 
 
 async def test_a_key_in_an_error_is_masked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "plain-secret-12345")
+    monkeypatch.setenv("FORGE_API_KEY", "plain-secret-12345")
     error = await failing(
         fails(401, "Incorrect API key provided: plain-secret-12345, sk-abcdefghij")
     )
     assert "plain-secret" not in error.message
     assert "sk-abc" not in error.message
-    assert "OPENAI_API_KEY" in error.cure
+    assert "FORGE_API_KEY" in error.cure
+
+
+async def test_openais_key_is_shown_to_openai_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-mine-and-openais")
+    _, _, server = await ask(says("yes"))
+    assert "sk-mine" not in str(server.requests[0].headers)
+    monkeypatch.setenv("FORGE_API_KEY", "for-this-server")
+    _, _, server = await ask(says("yes"))
+    assert server.requests[0].headers["Authorization"] == "Bearer for-this-server"
+    monkeypatch.delenv("FORGE_API_KEY")
+    assert server_key("https://api.openai.com/v1") == "sk-mine-and-openais"
+    assert server_key("https://api.openai.com.example.org/v1") == NO_KEY
 
 
 async def test_the_servers_own_name_for_a_model() -> None:
