@@ -36,12 +36,17 @@ def _ask(path: Path, verb: str, **args: int | str) -> None:
     click.echo(text or f"{verb}: done")
 
 
-def _has_pending(path: Path) -> bool:
-    """Whether somebody asked for something that no engine has answered."""
+def _has_more_to_do(path: Path) -> bool:
+    """Whether somebody asked for something that no engine has answered, or a best program is still
+    to be confirmed, for the machine was too busy to tell."""
     from store.reading import SessionReader
 
     with SessionReader(path) as reader:
-        return bool(reader.pending_commands())
+        open_bests = [t.best_node for t in reader.targets() if t.best_node and not t.confirmed]
+        bests = [reader.node(node) for node in open_bests]
+        return any(node and (node.low or 0.0) > 1.0 for node in bests) or bool(
+            reader.pending_commands()
+        )
 
 
 def _need_engine(path: Path) -> None:
@@ -75,7 +80,7 @@ def resume(session: str | None) -> None:
             return
         _ask(path, "resume")
         return
-    if info.state == "finished" and not _has_pending(path):
+    if info.state == "finished" and not _has_more_to_do(path):
         raise Refused(
             f"{session_id(path)} is finished: there is nothing left to resume",
             f"search longer in a new session: forge-tui run {info.task} --minutes 30 --nodes 50",

@@ -1,12 +1,14 @@
 """How fast a writer gets fast: ``python -m tests.benchmarks.writers SESSION...``.
 
-For each session (a file, or ``sample:NAME``) how many nodes it took, how many failed and were
-repaired, and the best speedup and gain after 1, 5, 10 and 20 nodes of a writer in words. Nothing is
-measured: it is read from the sessions.
+For each session (a file, or ``sample:NAME``) and each of its targets: how many nodes a writer in
+words wrote, how many failed, how many repairs passed, and the best speedup with its gain after 1,
+5, 10 and 20 nodes. A session of several targets has a last line: the geometric mean of the best by
+then, with 1 for targets without one. Nothing is measured: it is read from the sessions.
 """
 
 from __future__ import annotations
 
+import math
 import sys
 from typing import TYPE_CHECKING
 
@@ -20,41 +22,60 @@ if TYPE_CHECKING:
 
 AFTER = (1, 5, 10, 20)
 WRITERS = frozenset({"model", "inbox", "replay"})
+Best = tuple[float, float]
 
 
-def best(nodes: Sequence[NodeRow]) -> str:
-    """The best speedup and gain of some nodes."""
+def best(nodes: Sequence[NodeRow]) -> Best | None:
+    """The speedup and the gain of the best of some nodes."""
     scored = [node for node in nodes if node.state == "scored" and not node.library]
     if not scored:
-        return "-"
-    top = max(scored, key=lambda node: node.low or 0.0)
-    return f"{top.ratio or 0.0:.2f}x ({top.gain or 0.0:.2f}x)"
+        return None
+    top = max(scored, key=lambda node: (node.outcome == "FASTER", node.low or 0.0))
+    return top.ratio or 0.0, top.gain or 0.0
 
 
-def row(name: str) -> str:
-    """A session as a line of a Markdown table."""
-    with SessionReader(find(name)) as reader:
-        nodes, targets = reader.nodes(), reader.targets()
-        asked = len(reader.calls())
-    told = sorted((node for node in nodes if node.writer in WRITERS and node.state != "dropped"),
-                  key=lambda node: node.id)  # fmt: skip
-    failed = [node for node in told if node.state == "failed"]
-    repaired = [node for node in told if node.action == "repair" and node.state == "scored"]
-    cells = [
-        ", ".join(f"{target.name} ({target.device})" for target in targets), str(asked),
-        str(len(told)), str(len(failed)), str(len(repaired)),
-        *(best(told[:count]) if len(told) >= count else "-" for count in AFTER), best(told),
-    ]  # fmt: skip
+def mean_best(nodes: Sequence[NodeRow], targets: Sequence[int]) -> Best:
+    """The geometric mean over the targets, of speedups and of gains."""
+    found = [best([node for node in nodes if node.target == target]) for target in targets]
+    pairs = [pair or (1.0, 1.0) for pair in found]
+    logs = [(math.log(speedup), math.log(gain)) for speedup, gain in pairs]
+    speedup, gain = (sum(column) / len(logs) for column in zip(*logs, strict=True))
+    return math.exp(speedup), math.exp(gain)
+
+
+def line(name: str, nodes: Sequence[NodeRow], targets: Sequence[int]) -> str:
+    """A line of a Markdown table."""
+    failed = sum(node.state == "failed" for node in nodes)
+    repaired = sum(node.action == "repair" and node.state == "scored" for node in nodes)
+    cells = [name, str(len(nodes)), str(failed), str(repaired)]
+    for count in (*AFTER, len(nodes)):
+        pair = mean_best(nodes[:count], targets) if len(nodes) >= count else None
+        cells.append("-" if pair is None else f"{pair[0]:.2f}x ({pair[1]:.2f}x)")
     return f"| {' | '.join(cells)} |"
 
 
+def lines(name: str) -> list[str]:
+    """The lines of a session."""
+    with SessionReader(find(name)) as reader:
+        nodes, targets = reader.nodes(), reader.targets()
+    told = sorted((node for node in nodes if node.writer in WRITERS and node.state != "dropped"),
+                  key=lambda node: node.id)  # fmt: skip
+    found = [
+        line(f"{target.name}, {target.device}", [n for n in told if n.target == target.id],
+             [target.id])
+        for target in targets
+    ]  # fmt: skip
+    if len(targets) > 1:
+        found.append(line(f"all {len(targets)}", told, [target.id for target in targets]))
+    return found
+
+
 def main(names: Sequence[str]) -> None:
-    heads = ["target", "prompts", "nodes", "failed", "repaired",
-             *(f"node {count}" for count in AFTER), "last"]  # fmt: skip
+    heads = ["target", "nodes", "failed", "repaired", *(f"node {n}" for n in AFTER), "last"]
     print(f"| {' | '.join(heads)} |")
     print(f"|{' --- |' * len(heads)}")
     for name in names:
-        print(row(name))
+        print("\n".join(lines(name)))
 
 
 if __name__ == "__main__":

@@ -355,7 +355,18 @@ def test_a_confirmed_best_has_the_same_figures_everywhere(saga: Saga) -> None:
     assert "2.22x softmax" in ask("ls").output
 
 
+def test_a_finished_search_whose_best_is_unconfirmed_may_be_resumed(saga: Saga, fake: Any) -> None:
+    session = finished(saga)
+    fake("finish")
+    assert ask("resume", session).exit_code == 0
+
+
 def test_a_finished_search_is_not_resumed_without_a_reason(saga: Saga, fake: Any) -> None:
+    with SessionReader(saga.path) as reader:
+        bests = [(target.id, target.best_node or 0) for target in reader.targets()]
+    for target, best in bests:
+        saga.emit("NodeConfirmed", target=target, node=best, variant=1, ok=True, outcome="FASTER",
+                  ratio=2.0, low=1.9, high=2.1, reason="")  # fmt: skip
     session = finished(saga)
     result = ask("resume", session)
     assert result.exit_code == 1
