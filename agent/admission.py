@@ -10,6 +10,7 @@ from agent.restore import handed_in
 from agent.search.budget import Progress
 from agent.search.target import Target
 from agent.task import TargetSpec, open_task
+from agent.writers.llm.secrets import held
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,6 +57,13 @@ async def admit(
     programs = handed_in(config, number)
     try:
         task = open_task(spec, context.place.device)
+        if found := held(task.text):
+            raise TaskError(
+                f"{task.name} holds the value of {found}, and would take it into prompts and the "
+                "session",
+                "take the key out of the file",
+                code="task-secret",
+            )
         answer = await context.workshop.load(number, task)
         refusal = str(answer.get("refusal") or "")
         if refusal and context.place.language == "cpp" and drafted and not programs:

@@ -125,6 +125,8 @@ class Agenda:
             return step
         if target.handed_in:
             return partial(self._nodes.hand_in, target)
+        if target.progress.sol_in_doubt and not target.looked_again:
+            return None if self._desk.of(target) else partial(self._look_again, target)
         if why := self._why_close(target):
             return None if self._is_pending(target) else partial(self._end_of, target, why)
         if not self._desk.writes:
@@ -208,10 +210,14 @@ class Agenda:
     async def _end_of(self, target: Target, why: tuple[str, str]) -> None:
         """Close a target, or look again at a speed of light that others may have slowed."""
         if why[0] == "sol" and target.measured_busy and not target.looked_again:
-            target.looked_again = True
-            await self._calibrate(target)
+            await self._look_again(target)
             return
         self._close(target, *why)
+
+    async def _look_again(self, target: Target) -> None:
+        """Measure eager and its limits once more, for others used the machine the first time."""
+        target.looked_again = True
+        await self._calibrate(target)
 
     async def _extend(self, target: Target) -> None:
         """One more node of the drafter's, or the target closed when nothing can be added."""

@@ -94,6 +94,7 @@ class Calls:
         self.news = news
         self._flying: dict[int, tuple[Order, int]] = {}  # calls in flight, by node
         self._done_with: set[int] = set()
+        self._cut: dict[int, int] = {}  # the limits of replies that were cut off, by node
         self._context = context
         self._session = context.session
         self._models = {str(model["name"]): model for model in config.get("models") or []}
@@ -158,6 +159,19 @@ class Calls:
     def go_on(self) -> None:
         self._go.set()
 
+    def was_cut(self, node: int) -> int:
+        """The limit in tokens at which a node's reply was cut off; 0 if it was not."""
+        return self._cut.get(node, 0)
+
+    def check(self) -> None:
+        """Look at every model's name, parameters and price, before anything is asked.
+
+        Raises:
+            ModelError: One cannot be used as it is configured.
+        """
+        for name in self._models:
+            self._client(name)
+
     def no_more(self, node: int) -> bool:
         """Make no further call for a node; whether one is in flight, which is paid and goes on."""
         self._done_with.add(node)
@@ -210,6 +224,7 @@ class Calls:
             except ModelError as error:
                 self._settle(order, call, error.partial, error)
                 if error.code == "model-cut" and error.partial is not None:
+                    self._cut[order.node] = max_tokens
                     return error.partial.text
                 wait = delay(error, attempt, self._random)
                 if wait is None or order.node in self._done_with:

@@ -34,11 +34,14 @@ if TYPE_CHECKING:
     from agent.writers.offline import Offline
 
 MAX_LOST = 2
+MAX_GIVEN_UP = 3
 PARALLEL = 4
 PROMPT_TOKENS = 12_000
 FIRST_DRAFTS = 2
 CUT_OFF = "reply-cut"
 REPLAY_END = "replay-end"
+# The prompt may be what the provider breaks on: another may come through.
+BROKEN_OFF = frozenset({"model-dropped", "model-timeout"})
 NO_REPLY = frozenset({"model-refused", "model-context", "model-empty"})
 
 
@@ -89,6 +92,7 @@ class Desk:
         self._prompt_tokens = int(config.get("prompt_tokens") or PROMPT_TOKENS)
         self._drafts = int(FIRST_DRAFTS if config.get("drafts") is None else config["drafts"])
         self._seed = int(config.get("seed") or 0)
+        self._given_up = 0  # nodes in a row for which no reply came
         self._waiting: set[int] = set()  # nodes that a person or another program answers
         self._steps = Steps()
 
@@ -213,6 +217,8 @@ class Desk:
             self._gave_up(target, node, model, error)
         else:
             if self._stands(target, node):
+                self._given_up = 0
+                self._context.say("NodeStage", target=target.id, node=node, stage="queued")
                 self.ready.append(Ready(target, node, program))
 
     def _stands(self, target: Target, node: int) -> bool:
@@ -242,6 +248,10 @@ class Desk:
                 self._context.note("warning", f"{model} is asked no more: {error.message}")
             self._nodes.drop(target, node, f"no reply: {error.message}"[:200])
             return
+        self._given_up += 1
+        if error.code in BROKEN_OFF and self._given_up < MAX_GIVEN_UP:
+            self._nodes.drop(target, node, f"no reply: {error.message}"[:200])
+            return
         # The node stays unfinished: the next engine asks for it again.
         self.trouble = self.trouble or error
 
@@ -256,16 +266,23 @@ class Desk:
         """
         language = self._context.place.language
         reply = lost.reply if lost is not None else None
+        question = self._prompt(target, choice)
         if reply is None:
-            reply = await self._reply(order, target, self._prompt(target, choice))
+            reply = await self._reply(order, target, question)
         try:
             return self._read(target, order, reply)
         except ProgramError as error:
+            if error.code == CUT_OFF and self.calls.was_cut(order.node):
+                raise ProgramError(
+                    f"the reply is cut off at its limit, {self.calls.was_cut(order.node):,} tokens",
+                    "allow longer replies: --max-tokens, and caps that leave room for them",
+                    code=CUT_OFF,
+                ) from None
             once = lost is not None and lost.put_right
             wanted = self._stands(target, order.node) and not self._closing
             if once or error.code == CUT_OFF or not (wanted and self._may_put_right()):
                 raise
-            prompt = repair_format(language, reply, error.message, error.cure)
+            prompt = repair_format(language, reply, error.message, error.cure, question.user)
             order = replace(order, purpose="format")
             try:
                 again = await self._reply(order, target, prompt)

@@ -135,6 +135,7 @@ class Engine:
         )  # fmt: skip
         try:
             require_a_writer(self._config, self._place, self.desk.writes)
+            self.desk.calls.check()
             for target in self.targets.values():
                 set_apart(self._context, target)
                 if target.open or target.stale or target.judge_again or target.id in in_work:
@@ -152,7 +153,7 @@ class Engine:
             self.say("EngineStopped", state="failed", reason=_with_cure(error))
             raise
         except ForgeError as error:
-            self.say("EngineStopped", state="failed", reason=error.message)
+            self.say("EngineStopped", state="failed", reason=_with_cure(error))
             raise
 
     async def _load(self, target: Target) -> None:
@@ -197,6 +198,8 @@ class Engine:
                 return "failed", _with_cure(trouble)
             elif not self.desk.out:
                 self._agenda.give_up_unfinished(over or "its target is closed")
+                if self.desk.cap and not self._found_anything():
+                    return "failed", f"{over}; raise it, or ask for shorter replies: --max-tokens"
                 ended = next(iter(self.desk.ended.values()), "every target is closed")
                 return await self._finish(over or ended)
             elif self._waits_in_vain():
@@ -207,6 +210,9 @@ class Engine:
             else:
                 await self._news()
         return "stopped", self._stopping
+
+    def _found_anything(self) -> bool:
+        return any(target.scored or target.failures for target in self.targets.values())
 
     def _over(self) -> str:
         """Why nothing new is begun any more, said once as an event; "" while it is."""

@@ -86,8 +86,6 @@ _LESSONS = (
     _lesson("constants", r"", "constants", "Use small tables: large constant arrays are refused."),
     _lesson("host-code", r"", "host-code",
             "Write no host code: give the kernels alone, and a plan that launches them."),
-    _lesson("reply-cut", r"", "reply-cut",
-            "Keep the reply short enough to come in whole: one program, no alternatives."),
     # -- what the compiler refuses
     _lesson("compile", r"'(?:std::)?(\w{1,60})' is not a member of 'std'", "std {}",
             "Do not use std::{}: it is not there in a kernel."),

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 TUNE_SECONDS = 4.0
 TUNE_VARIANTS = 8
 NOT_WORTH_TUNING = 0.5
+DRIFT = 2.5
 UNBOUNDED = 1e6  # stands for an interval without an upper end, which too few samples give
 
 
@@ -350,6 +351,13 @@ def timed_facts(detail: dict[str, Any], answer: dict[str, Any], target: Target) 
             "sol_ns": target.progress.sol_ns or 0}  # fmt: skip
 
 
+def drifted(answer: dict[str, Any], target: Target) -> bool:
+    """Whether eager took so much more or less time beside the program than when it was measured
+    that the machine was another one: then the pairs say nothing."""
+    before, now = target.progress.eager_ns, int(answer["eager_ns"])
+    return bool(before) and not 1 / DRIFT < now / before < DRIFT
+
+
 def record_verdict(
     context: Context,
     target: Target,
@@ -365,7 +373,7 @@ def record_verdict(
     """Store a measured verdict with its raw samples; the key names all that it depends on."""
     session = context.session
     verdict = session.next_id("verdicts")
-    outcome = str(answer["verdict"])
+    outcome = "UNSURE" if drifted(answer, target) else str(answer["verdict"])
     library = program.library_only
     scored = Scored(
         variant, "LIBRARY" if library and outcome == "FASTER" else outcome, int(answer["ns"]),

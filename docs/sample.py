@@ -32,6 +32,8 @@ def scrubbed(event: Event) -> Event:
     for name in ("host", "pid"):
         if name in payload:
             payload[name] = "somewhere" if name == "host" else 1
+    if isinstance(machine := payload.get("machine"), dict):
+        machine["system"] = str(machine.get("system", "")).partition(" ")[0]
     values = {name: getattr(event, name) for name in Event.__slots__}
     return Event(**{**values, "payload": payload})
 

@@ -118,6 +118,8 @@ def _cost(line: Line) -> str:
     """What a line cost, what is not known of it in words; a call not over, at most."""
     if line.get("state") == "reserved":
         return f"up to {money(line['reserved'])}" if line["reserved"] is not None else UNKNOWN
+    if line.get("writer") == "inbox" and not line["micro_dollars"]:
+        return "-"  # whoever answered, what it cost is not known here
     if line["micro_dollars"] is None:
         return UNKNOWN if line["unpriced"] else "-"
     more = f" + {line['unpriced']} {UNKNOWN}" if line["unpriced"] else ""
@@ -128,7 +130,7 @@ def _per(line: Line, what: str) -> str:
     value = line[f"micro_dollars_per_{what}"]
     if value is None:
         return UNKNOWN if line["unpriced"] and line[f"{what}s"] else "-"
-    return money(value)
+    return "-" if line.get("writer") == "inbox" and not value else money(value)
 
 
 def _number(value: int | None) -> str:

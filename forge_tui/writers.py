@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
 
 _PARAM = re.compile(r"(?P<key>[A-Za-z_][\w.:/-]*?)=(?P<value>.*)", re.DOTALL)
 _SECRET = re.compile(r"(^|[_.-])(api_?key|key|token|secret|password|authorization)$", re.IGNORECASE)
+_HEADERS = re.compile(r"headers$", re.IGNORECASE)
+_KEY = re.compile(
+    r"(?<![A-Za-z0-9])(?:sk|pk|rk|gsk|xai|hf|pplx|nvapi)[-_][A-Za-z0-9_-]{16,}|[Bb]earer "
+)
 _KEYS_ELSEWHERE = "put it into the environment, where no session keeps it: see the README"
 _COUNT = click.IntRange(1)
 
@@ -129,12 +134,16 @@ def _models(names: Sequence[str], given: dict[str, Any]) -> list[dict[str, Any]]
     twice = [name for at, name in enumerate(names) if name in names[:at]]
     if twice or not all(name.strip() and name.isprintable() for name in names):
         raise Refused(f"--model {twice[0]} is given twice" if twice else "a --model has no name")
+    for name in names:
+        _no_secret("--model", name)
     bases = dict.fromkeys(names, "")
     for word in given["bases"]:
         bases.update(dict.fromkeys(*_of("api-base", word, names, _url)))
     prices: dict[str, Any] = dict.fromkeys(names)
     for word in given["prices"]:
         prices.update(dict.fromkeys(*_of("price", word, names, _price)))
+    for base in bases.values():
+        _no_secret("--api-base", base)
     effort = given["reasoning_effort"]
     params: dict[str, dict[str, Any]] = {
         name: {"reasoning_effort": effort} if effort else {} for name in names
@@ -203,13 +212,36 @@ def _param(word: str, names: Sequence[str]) -> tuple[Sequence[str], str, Any]:
     if ":" in key:
         raise Refused(f"--param {word}: no --model {key.rpartition(':')[0]}",
                       f"models: {', '.join(names)}")  # fmt: skip
-    if _SECRET.search(key):
+    if _SECRET.search(key) or _HEADERS.search(key):
         raise Refused(f"--param {key} looks like a secret", _KEYS_ELSEWHERE)
     try:
         value = json.loads(text)
     except ValueError:
         value = text
+    _no_secret(f"--param {key}", value)
     return names if model is None else [model], key, value
+
+
+def _no_secret(where: str, value: Any) -> None:
+    """Refuse what would be saved with the session and looks like a key, however deep it lies.
+
+    Raises:
+        Refused: A name or a text in it does.
+    """
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            if _SECRET.search(str(key)):
+                raise Refused(f"{where}: {str(key)[:40]} looks like a secret", _KEYS_ELSEWHERE)
+            _no_secret(where, inner)
+    elif isinstance(value, list):
+        for inner in value:
+            _no_secret(where, inner)
+    elif isinstance(value, str):
+        # Its shape gives it away, or that it is in the environment as a key.
+        secrets = [text for name, text in os.environ.items() if _SECRET.search(name)]
+        own = any(len(secret) >= 8 and secret in value for secret in secrets)
+        if own or _KEY.search(value):
+            raise Refused(f"{where} holds what looks like a key", _KEYS_ELSEWHERE)
 
 
 def _inbox(given: str | None) -> str | None:

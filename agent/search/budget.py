@@ -10,6 +10,8 @@ if TYPE_CHECKING:
 
 GAIN = 1.01
 NEAR_SOL = 0.95
+# No program is so much faster than streaming its bytes: then that was measured on a busy machine.
+IMPLAUSIBLE = 1.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,12 @@ class Progress:
         return None if self.sol_speedup is None else ratio / self.sol_speedup
 
     @property
+    def sol_in_doubt(self) -> bool:
+        """Whether what was measured since shows that SOL was measured wrong."""
+        fastest = self.sol_fraction(max(self.best_ratio, self.baseline))
+        return fastest is not None and fastest > IMPLAUSIBLE
+
+    @property
     def headroom(self) -> float:
         """How much faster than the best so far SOL is; 1.0 is none."""
         if self.sol_speedup is None:
@@ -100,7 +108,7 @@ class Progress:
 def hopeless(progress: Progress) -> tuple[str, str] | None:
     """Why a target is not worth a single program: its fastest baseline is within 5 % of SOL."""
     fraction = progress.sol_fraction(progress.baseline)
-    if fraction is not None and fraction > NEAR_SOL:
+    if fraction is not None and fraction > NEAR_SOL and not progress.sol_in_doubt:
         name = progress.baseline_name
         return "near-sol", f"{name} already runs at {fraction:.0%} of the speed of light"
     return None
@@ -109,7 +117,7 @@ def hopeless(progress: Progress) -> tuple[str, str] | None:
 def closing(progress: Progress, caps: Caps) -> tuple[str, str] | None:
     """Why a target gets no more work: (code, words), or None."""
     fraction = progress.sol_fraction(progress.best_ratio)
-    if fraction is not None and fraction >= caps.sol_stop:
+    if fraction is not None and fraction >= caps.sol_stop and not progress.sol_in_doubt:
         return "sol", f"the best program runs at {fraction:.0%} of the speed of light"
     if progress.nodes >= caps.nodes:
         return "nodes", f"its cap of {caps.nodes} nodes is reached"

@@ -97,6 +97,23 @@ async def test_search_stops_at_the_speed_of_light_at_patience_and_when_hopeless(
         assert target.code == code, code
 
 
+async def test_a_speed_of_light_that_is_too_slow_to_be_true_is_measured_again() -> None:
+    path, workshop = new_session(nodes=6), Landscape(sol_ns=3_000_000)
+    workshop.baselines["compile"] = {"ratio": 1.6, "low": 1.5, "high": 1.7}
+    once = workshop.calibrate
+
+    async def calibrate(target: int) -> dict[str, Any]:
+        found = await once(target)
+        return found if workshop.calls["calibrate"] == 1 else {**found, "sol_ns": 400_000}
+
+    workshop.calibrate = calibrate  # type: ignore[method-assign]
+    await run(path, workshop)
+    with SessionReader(path) as reader:
+        (target,) = reader.targets()
+    assert workshop.calls["calibrate"] == 2
+    assert (target.sol_ns, target.code) == (400_000, "nodes")
+
+
 async def test_search_ends_when_the_writer_has_no_more() -> None:
     path = new_session(nodes=60)
     await run(path, Landscape(limit=6))

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import itertools
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from agent.errors import ModelError, TaskError
 from agent.writers.llm import retry
 from store import commands
 from store.reading import SessionReader
@@ -17,12 +19,11 @@ from tests.agent.landscape import REPLY, Landscape, engine_on, new_session, run
 from tests.agent.model_server import Fails, Says, fails, in_turn, says, serving
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from store.rows import CallRow, NodeRow
     from tests.agent.model_server import Request, Script, Server
 
 pytestmark = pytest.mark.usefixtures("home", "no_waiting")
+TOY = Path(__file__).with_name("toy_task.py")
 WAITED: list[tuple[str, float]] = []
 
 
@@ -242,10 +243,65 @@ async def test_a_price_that_nobody_knows_is_no_price_and_the_tokens_are_capped()
     with serving(programs()) as server:
         models = [server.model("openai/test", price=None)]
         path = session_with(server, models=models, dollars=1.0)
-        assert await search(path) == "failed"
+        with pytest.raises(ModelError, match="no price is known"):
+            await search(path)
     assert not server.requests
     with SessionReader(path) as reader:
         assert "--price" in (reader.session().stop_reason or "")
+
+
+async def test_a_cap_without_room_for_a_single_call_is_no_finished_search() -> None:
+    with serving(programs()) as server:
+        path = session_with(server, tokens=1000)
+        assert await search(path) == "failed"
+    assert not server.requests
+    with SessionReader(path) as reader:
+        assert "raise it" in (reader.session().stop_reason or "")
+
+
+async def test_prompts_that_break_the_provider_are_given_up_one_by_one() -> None:
+    count = itertools.count(1)
+
+    def script(request: Request) -> Says | Fails:
+        if request.number < 3:
+            return says("Idea", " half", drop=True)
+        return says(REPLY.format(n=next(count)))
+
+    with serving(script) as server:
+        path = session_with(server, nodes=3, parallel=1)
+        assert await search(path) == "finished"
+    nodes, calls = rows(path)
+    assert [node.state for node in nodes] == ["dropped", "scored", "scored"]
+    assert [call.state for call in calls] == ["failed"] * 3 + ["paid"] * 2
+
+
+async def test_a_server_that_restarts_is_waited_for() -> None:
+    """It was there before, so a refused connection is a fault that passes."""
+    with serving(programs()) as server:
+        path = session_with(server, nodes=3, parallel=1)
+        engine, session = await engine_on(path, Landscape(sol_ns=1))
+        task = asyncio.create_task(engine.run())
+        while not kinds(path, "CallSettled"):
+            await asyncio.sleep(0.005)
+    assert await asyncio.wait_for(task, 30) == "failed"
+    session.close()
+    refused = [call for call in rows(path)[1] if call.error == "model-connection"]
+    assert len(refused) > 1 or not refused
+
+
+async def test_a_key_in_a_task_is_refused_before_anybody_sees_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_API_KEY", "envsecret-0123456789")
+    task = tmp_path / "task.py"
+    task.write_text("# envsecret-0123456789\n" + TOY.read_text())
+    with serving(programs()) as server:
+        path = session_with(server, tasks=[str(task)])
+        with pytest.raises(TaskError, match="MY_API_KEY"):
+            await search(path)
+    assert not server.requests
+    with SessionReader(path) as reader:
+        assert "envsecret" not in str([event.payload for event in reader.events()])
 
 
 @pytest.mark.parametrize("cap", [{"calls": 3}, {"tokens": 20_000}, {"dollars": 0.05}])

@@ -197,6 +197,9 @@ def test_eager_at_the_speed_of_light_is_not_worth_a_program() -> None:
         "near-sol",
         "eager already runs at 98% of the speed of light",
     )
+    beyond = Progress(1000, 1400)
+    assert beyond.sol_in_doubt
+    assert hopeless(beyond) is None  # so slow a speed of light was measured while others worked
     assert hopeless(Progress(1000, None)) is None
 
 

@@ -109,7 +109,9 @@ class ModelClient:
                 facts = read(error, time.time())
                 if turn.incoming.quiet and self._give_way(facts, request, notes):
                     continue
-                raise fault(facts, self._where(key), turn.partial()) from None
+                partial = turn.partial()
+                self._answered = self._answered or partial is not None
+                raise fault(facts, self._where(key), partial) from None
             self._answered = True
             return answer
         raise ModelError(

@@ -301,7 +301,13 @@ def _words(chain: list[BaseException]) -> str:
         return type(chain[0]).__name__
 
 
+# What litellm hangs on to a message: the same fault again, and advice for programmers.
+_CHAIN = re.compile(r"\s*(?:Original exception:|Handle with `|Received Model Group=)")
+
+
 def shown(text: str, limit: int) -> str:
     """One bounded, printable line."""
     clean = " ".join("".join(c if c.isprintable() else " " for c in text[: 4 * limit]).split())
+    first = _CHAIN.split(clean, maxsplit=1)[0]
+    clean = clean if first == clean else first.rstrip(" .;,") or clean
     return clean if len(clean) <= limit else clean[: limit - 1] + "…"

@@ -35,14 +35,25 @@ def redact(text: str, environ: Mapping[str, str] | None = None) -> str:
         text: Any text, such as a provider's error.
         environ: Where keys are; the process's environment by default.
     """
-    values = {
-        value
-        for name, value in (os.environ if environ is None else environ).items()
-        if len(value) >= MIN_SECRET and _NAMES.search(name) and not _PLAIN.fullmatch(value)
-    }
+    values = set(_values(os.environ if environ is None else environ).values())
     for value in sorted(values, key=len, reverse=True):  # one may be part of another
         text = text.replace(value, MASK)
     return _SHAPES.sub(MASK, text)
+
+
+def held(text: str, environ: Mapping[str, str] | None = None) -> str:
+    """The variable whose secret value is in a text; "" for none."""
+    values = _values(os.environ if environ is None else environ)
+    return next((name for name, value in values.items() if value in text), "")
+
+
+def _values(environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables that look like keys, with their values."""
+    return {
+        name: value
+        for name, value in environ.items()
+        if len(value) >= MIN_SECRET and _NAMES.search(name) and not _PLAIN.fullmatch(value)
+    }
 
 
 def from_keyring(variable: str) -> str | None:

@@ -7,11 +7,12 @@ What a person, a compiler or a model wrote stands in fences that it cannot leave
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from agent.writers.ask import Prompt
 from agent.writers.prompts.budget import BYTES_A_TOKEN, Section, fit, size
-from agent.writers.prompts.clean import fenced, one_line
+from agent.writers.prompts.clean import fenced
 from agent.writers.prompts.contract import CONTRACT
 from agent.writers.prompts.earlier import hint, lineage, program, rules, tried
 from agent.writers.prompts.request import request
@@ -25,6 +26,8 @@ __all__ = ["CONTRACT", "render", "repair_format"]
 # Of what the contract leaves, the most that target, machine and times may take.
 _TARGET_SHARE = 0.4
 _REPLY = 60_000
+_FENCES = re.compile(r"```|~~~|extern \"C\"|__global__")
+_TARGET = re.compile(r"# Target: .*?(?=^# Machine)", re.S | re.M)
 
 
 def render(brief: Brief, budget_tokens: int) -> Prompt:
@@ -54,17 +57,27 @@ def _changing(brief: Brief) -> list[Section]:
     return [*parts, tried(brief), Section((request(brief),))]
 
 
-def repair_format(language: str, reply: str, error: str, cure: str) -> Prompt:
+def repair_format(language: str, reply: str, error: str, cure: str, question: str = "") -> Prompt:
     """Asks for a reply again that could not be read; without the brief, for it is in the reply.
 
     Args:
         reply: As it came.
         error: What is wrong with its form.
         cure: What to do about it; may be "".
+        question: The user part that it answered. Of it the target is told again; all of it, if
+            the reply holds no program to be put right.
     """
-    told = f"{one_line(error, 600)}{f' ({one_line(cure, 300)})' if cure else ''}"
+    told = f"{error[:600]}{f' ({cure[:300]})' if cure else ''}"
+    if _FENCES.search(reply) is None:
+        user = (
+            f"{question}\n\n# The last reply\nIt could not be read:\n{fenced(told, 'text')}\n"
+            f"It was:\n{fenced(reply, 'text', _REPLY // 10)}\n"
+            "Answer the question above, in the form of the contract."
+        )
+        return Prompt(CONTRACT[language], user)
+    about = _TARGET.match(question)
     user = (
-        "# Your task\n"
+        f"{about[0] if about else ''}# Your task\n"
         "The reply below cannot be read as a program, for this reason:\n"
         f"{fenced(told, 'text')}\n"
         "Send it again in the form of the contract: one line with the idea, one "

@@ -217,6 +217,19 @@ def test_a_reply_is_put_right_without_the_brief():
     assert "there is no plan (give one)" in prompt.user
     assert "int x;" in prompt.user
     assert "Target" not in prompt.user
+    question = render(brief("cuda", "draft"), ROOMY).user
+    told = repair_format("cuda", "Here is ```cuda\nint x;\n```", "no plan", "", question).user
+    assert "Names for the plan:" in told  # what a plan that is missing must name
+    assert "# Time to beat" not in told
+    assert len(told) < len(question)
+
+
+def test_a_reply_without_a_program_is_asked_for_with_the_whole_question():
+    question = render(brief("cuda", "draft"), ROOMY).user
+    told = repair_format("cuda", "Sorry, I do not know.", "no ```cuda block", "", question).user
+    assert told.startswith(question)
+    assert "no ```cuda block" in told
+    assert "Sorry" in told
 
 
 def test_a_huge_reply_is_bounded():
