@@ -217,7 +217,7 @@ def _node_row(
         why = f"{node.rung}: {node.reason}" if node.rung else node.reason or ""
         return (*title, state, *_sentence(why, "muted", paid, columns, glyphs))
     if node.state == "live":
-        if how:
+        if how and model.working:
             return (*title, state, *_sentence(how, "warn", paid, columns, glyphs))
         age = (now_us - node.stage_us) / 1e6
         text = figures.span(age) if age >= 1.5 and model.working else ""
