@@ -353,6 +353,11 @@ class Engine:
     async def _finish(self, reason: str) -> tuple[str, str]:
         """Confirm what claims to be a win, then end; this is no search, so it is not counted."""
         self._clock.halt()
+        if self._config.get("models") and not self.desk.calls.purse.made:
+            text = (
+                "no model was asked: the drafter's programs were enough; --drafts 0 leaves it out"
+            )
+            self._context.note("info", text)
         while not self._stopping and (target := self._unconfirmed()) is not None:
             if not self.going:
                 await self._hold()

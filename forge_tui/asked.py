@@ -60,7 +60,9 @@ def _head(call: CallRow, number: int, count: int, glyphs: Glyphs) -> list[Line]:
         about.append("to put its reply right")
     rule = glyphs.bar_empty if not glyphs.bar_empty.isascii() else "-"
     ended: list[str] = []
-    if call.error:
+    if call.error == "lost":
+        word = "lost with its engine"
+    elif call.error:
         ended.append(one_line(call.error, 40))
     if call.finish and call.finish != "stop":
         ended.append(f"ended by {one_line(call.finish, 30)}")
@@ -85,7 +87,7 @@ def cost_of(call: CallRow) -> str:
     if call.micro_dollars is None:
         return f"price {words.UNKNOWN}"
     if call.state == "lost":
-        return f"{figures.dollars(call.micro_dollars)}, all that was set aside, counts as spent"
+        return f"{figures.dollars(call.micro_dollars)} counts as spent"
     return figures.dollars(call.micro_dollars) + (" estimated" if call.estimated else "")
 
 

@@ -176,13 +176,21 @@ def _constant(value: torch.Tensor, _: torch.Generator, dtype: torch.dtype) -> to
 
 
 def _special(value: torch.Tensor, generator: torch.Generator, dtype: torch.dtype) -> torch.Tensor:
-    """In a quarter of the rows up to three elements are infinite, NaN, -0.0 or denormal."""
+    """In a quarter of the rows up to three elements are infinite, NaN, -0.0 or denormal.
+
+    Two more rows, where there are as many, are masked as attention masks them: -inf in their first
+    half, or in their second. Whole blocks of a row are -inf then, and the answer is finite.
+    """
     rows = _rows(value)
     count, width = rows.shape
     device = value.device
     denormal = float(torch.finfo(dtype).smallest_normal) / 4
     kinds = torch.tensor((*_SPECIAL, denormal), dtype=torch.float64, device=device)
-    chosen = torch.randperm(count, generator=generator, device=device)[: max(5, count // 4)]
+    shuffled = torch.randperm(count, generator=generator, device=device)
+    chosen = shuffled[: max(5, count // 4)]
+    masked = shuffled[len(chosen) : len(chosen) + 2]
+    for row, half in zip(masked, (slice(None, width // 2), slice(width // 2, None)), strict=False):
+        rows[row, half] = float("-inf")
     places = torch.randint(width, (len(chosen), 3), generator=generator, device=device)
     values = kinds[torch.arange(len(chosen), device=device) % len(kinds)]
     rows[chosen[:, None], places] = values[:, None]

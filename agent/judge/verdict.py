@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 # Raised whenever a verdict could come out differently; old verdicts then say so.
-JUDGE_VERSION = 3
+JUDGE_VERSION = 4
 
 Rung = Literal["read", "build", "check", "measure", "confirm"]
 

@@ -105,6 +105,14 @@ async def test_the_drafter_writes_the_first_drafts_for_nothing() -> None:
     assert len(calls) == 4
 
 
+async def test_a_search_that_needs_no_model_says_so() -> None:
+    with serving(programs()) as server:
+        path = session_with(server, drafts=6)
+        assert await search(path) == "finished"
+    assert not server.requests
+    assert [n["text"] for n in kinds(path, "Noted") if "no model was asked" in n["text"]]
+
+
 async def test_several_models_take_turns() -> None:
     with serving(programs()) as server:
         models = [server.model("openai/a"), server.model("openai/b", price={"in": 3, "out": 9})]

@@ -72,7 +72,7 @@ def test_unknown_lost_and_open_calls_have_words_and_not_numbers(
     assert "price unknown" in page(told.path, 3)
     assert "estimated by us" in page(told.path, 3)
     text = page(told.path, 4)
-    assert "lost with its engine, lost   $0.0310 counts as spent" in text
+    assert "lost with its engine   $0.0310 counts as spent" in text
     assert "to put its reply right" in text
     assert "in flight   at most $0.0310" in page(told.path, 5)
     assert "the Log tab shows it" in page(told.path, 5)

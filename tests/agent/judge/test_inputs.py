@@ -64,6 +64,9 @@ def test_values_are_what_the_family_promises():
     assert (special == -torch.inf).any()
     assert ((special != 0) & (special.abs() < 1e-38)).any()
     assert float(special.isfinite().all(1).double().mean()) > 0.5
+    masked = special == -torch.inf
+    assert int((masked[:, :100].all(1) & special[:, 100:].isfinite().all(1)).sum()) == 1
+    assert int((masked[:, 100:].all(1) & special[:, :100].isfinite().all(1)).sum()) == 1
     whole = made("integers", value)
     assert torch.equal(whole, whole.round())
     structured = made("structured", value)

@@ -72,6 +72,17 @@ def balanced(x):
     return chosen.t() @ x
 
 
+def online(x):
+    """logsumexp block by block, with the highest so far; -inf - -inf in a block that is masked."""
+    high, total = torch.full_like(x[..., 0], -torch.inf), torch.zeros_like(x[..., 0])
+    for block in x.split(64, -1):
+        best = torch.maximum(high, block.amax(-1))
+        fresh = torch.exp(block - best[..., None]).sum(-1)
+        total = total * torch.exp(high - best) + fresh
+        high = best
+    return high + total.log()
+
+
 def symmetric(*shape):
     def make():
         made = torch.randn(*shape)
@@ -102,6 +113,9 @@ SHORTCUTS = {
         attention, window, normal((2, 32, 64), (2, 128, 64), (2, 128, 64)), "blocks",
     ),
     "what the state has forgotten": (decayed, recent, normal((60, 8)), "special"),
+    "a mask over the first block": (
+        lambda x: x.logsumexp(-1), online, normal((24, 512)), "special",
+    ),
     "the end of a long row": (
         lambda x: x.sum(-1), prefix, lambda: [torch.randn(8, 512) * 0.1 ** torch.arange(512)],
         "integers",
