@@ -107,7 +107,7 @@ async def test_the_drafter_writes_the_first_drafts_for_nothing() -> None:
 
 async def test_a_search_that_needs_no_model_says_so() -> None:
     with serving(programs()) as server:
-        path = session_with(server, drafts=6)
+        path = session_with(server, drafts=2, nodes=2)
         assert await search(path) == "finished"
     assert not server.requests
     assert [n["text"] for n in kinds(path, "Noted") if "no model was asked" in n["text"]]
