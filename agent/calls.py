@@ -115,12 +115,12 @@ class Calls:
                 continue
             nothing = row.state == "failed" and not (row.tokens_in or row.tokens_out)
             self.purse.made += not nothing
-            if row.state == "reserved":
-                self._lost(row.target, row.node, row.id, row.reserved, row.reserved_tokens or 0)
-        for row in reader.calls():
             taken = (row.tokens_in or 0) + (row.tokens_out or 0)
             held = Worst(row.reserved, row.reserved_tokens or taken)
             money, tokens = _at_most(row.micro_dollars, taken, held, bool(row.estimated))
+            if row.state == "reserved":
+                money, tokens = held.micro_dollars, held.tokens
+                self._lost(row.target, row.node, row.id, money, tokens)
             self.purse.spent += money or 0
             self.purse.spent_tokens += tokens
 

@@ -106,31 +106,27 @@ def figures_of(part: Entry) -> Line:
 # -- as a table ------------------------------------------------------------------------------------
 
 
-def money(micro: float) -> str:
-    """An amount with as many digits as matter: ``$12.40``, ``$0.0135``, ``$0.000012``."""
-    if micro < 1:
-        return "<$0.000001" if micro else "$0"
-    digits = 2 if micro >= 1e6 else 4 if micro >= 100 else 6
-    return f"${micro / 1e6:,.{digits}f}"
-
-
 def _cost(line: Line) -> str:
     """What a line cost, what is not known of it in words; a call not over, at most."""
     if line.get("state") == "reserved":
-        return f"up to {money(line['reserved'])}" if line["reserved"] is not None else UNKNOWN
+        return (
+            f"up to {figures.dollars(line['reserved'])}"
+            if line["reserved"] is not None
+            else UNKNOWN
+        )
     if line.get("writer") == "inbox" and not line["micro_dollars"]:
         return "-"  # whoever answered, what it cost is not known here
     if line["micro_dollars"] is None:
         return UNKNOWN if line["unpriced"] else "-"
     more = f" + {line['unpriced']} {UNKNOWN}" if line["unpriced"] else ""
-    return money(line["micro_dollars"]) + more
+    return figures.dollars(line["micro_dollars"]) + more
 
 
 def _per(line: Line, what: str) -> str:
     value = line[f"micro_dollars_per_{what}"]
     if value is None:
         return UNKNOWN if line["unpriced"] and line[f"{what}s"] else "-"
-    return "-" if line.get("writer") == "inbox" and not value else money(value)
+    return "-" if line.get("writer") == "inbox" and not value else figures.dollars(value)
 
 
 def _number(value: int | None) -> str:
@@ -195,7 +191,7 @@ def _call_cells(line: Line) -> dict[str, str]:
 def summary(whole: Entry) -> str:
     """The sum, and what its figures do not say."""
     known = whole.micro_dollars or not whole.unpriced
-    said = [f"known cost {money(whole.micro_dollars)}" if known else f"cost {UNKNOWN}"]
+    said = [f"known cost {figures.dollars(whole.micro_dollars)}" if known else f"cost {UNKNOWN}"]
     count = figures.count_of
     if whole.unpriced:
         said.append(f"{count(whole.unpriced, 'call')} of unknown price")
@@ -204,7 +200,7 @@ def summary(whole: Entry) -> str:
     if whole.estimated:
         said.append(f"tokens of {count(whole.estimated, 'call')} estimated")
     if whole.in_flight:
-        aside = money(whole.reserved) if whole.reserved else UNKNOWN
+        aside = figures.dollars(whole.reserved) if whole.reserved else UNKNOWN
         said.append(f"{count(whole.in_flight, 'call')} in flight, set aside: {aside}")
     return "; ".join(said)
 

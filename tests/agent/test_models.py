@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import threading
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,15 +14,17 @@ from agent.writers.llm import retry
 from store import commands
 from store.reading import SessionReader
 from store.rebuild import rebuild
-from tests.agent.landscape import REPLY, Landscape, engine_on, new_session, run
+from tests.agent.asking import TOY, programs, search, session_with
+from tests.agent.landscape import REPLY, Landscape, engine_on
 from tests.agent.model_server import Fails, Says, fails, in_turn, says, serving
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from store.rows import CallRow, NodeRow
-    from tests.agent.model_server import Request, Script, Server
+    from tests.agent.model_server import Request
 
 pytestmark = pytest.mark.usefixtures("home", "no_waiting")
-TOY = Path(__file__).with_name("toy_task.py")
 WAITED: list[tuple[str, float]] = []
 
 
@@ -41,21 +42,6 @@ def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
         return 0.0
 
     monkeypatch.setattr(retry, "delay", quick)
-
-
-def programs() -> Script:
-    """A server that writes another program each time."""
-    count = itertools.count(1)
-    return lambda request: says(REPLY.format(n=next(count)))
-
-
-def session_with(server: Server, **config: Any) -> Path:
-    models = config.pop("models", None) or [server.model()]
-    return new_session(**{"models": models, "drafts": 0, "nodes": 6, "parallel": 2, **config})
-
-
-async def search(path: Path) -> str:
-    return await asyncio.wait_for(run(path, Landscape(sol_ns=1)), 60)
 
 
 def rows(path: Path) -> tuple[list[NodeRow], list[CallRow]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import threading
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -23,16 +22,18 @@ from agent.writers.replay import Replay
 from store import commands
 from store.reading import SessionReader
 from store.writing import SessionWriter
+from tests.agent.asking import TOY, programs, search, session_with
 from tests.agent.landscape import PLACES, REPLY, Landscape, engine_on, new_session, run
 from tests.agent.model_server import fails, in_turn, says, serving
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from agent.engine import Engine
     from agent.writers.offline import Offline
     from store.rows import CallRow, NodeRow, TargetRow
-    from tests.agent.model_server import Fails, Request, Says, Script, Server
+    from tests.agent.model_server import Fails, Request, Says
 
-TOY = Path(__file__).with_name("toy_task.py")
 pytestmark = pytest.mark.usefixtures("home")
 
 
@@ -44,20 +45,6 @@ def at_once(monkeypatch: pytest.MonkeyPatch, wait_s: float = 0.0) -> None:
         return None if real(error, attempt, chance) is None else wait_s
 
     monkeypatch.setattr(retry, "delay", changed)
-
-
-def programs() -> Script:
-    count = itertools.count(1)
-    return lambda request: says(REPLY.format(n=next(count)))
-
-
-def session_with(server: Server, **config: Any) -> Path:
-    models = config.pop("models", None) or [server.model()]
-    return new_session(**{"models": models, "drafts": 0, "nodes": 6, **config})
-
-
-async def search(path: Path, workshop: Landscape | None = None) -> str:
-    return await asyncio.wait_for(run(path, workshop or Landscape(sol_ns=1)), 30)
 
 
 def rows(path: Path) -> tuple[list[NodeRow], list[CallRow], TargetRow]:

@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from forge_tui.cli import Commands
-from forge_tui.ledger import money
+from forge_tui.figures import dollars
 from forge_tui.spending import COMMANDS
 from store.machine import MachineStore
 from store.paths import machine_path
@@ -71,13 +71,13 @@ def test_costs_by_model_say_unknown_and_never_nothing() -> None:
     assert cells(head) == ["writer", "model", "calls", "failed", "in", "cached", "out", "cost",
                            "nodes", "wins", "per node", "per win"]  # fmt: skip
     assert cells(drafter) == ["drafter", "0", "0", "0", "0", "0", "$0", "1", "0", "$0", "-"]
-    assert cells(paid) == ["model", "a/paid", "3", "1", "2,000", "200", "400", "$0.0300", "1",
-                           "1", "$0.0300", "$0.0300"]  # fmt: skip
+    assert cells(paid) == ["model", "a/paid", "3", "1", "2,000", "200", "400", "$0.03", "1",
+                           "1", "$0.03", "$0.03"]  # fmt: skip
     assert cells(free) == ["model", "b/free", "1", "0", "1,000", "100", "200", "unknown", "1",
                            "0", "unknown", "-"]  # fmt: skip
     assert blank == ""
     assert summary == (
-        "known cost $0.0300; 1 call of unknown price; 1 call lost with an engine, at what was set "
+        "known cost $0.03; 1 call of unknown price; 1 call lost with an engine, at what was set "
         "aside; tokens of 1 call estimated"
     )
 
@@ -85,7 +85,7 @@ def test_costs_by_model_say_unknown_and_never_nothing() -> None:
 def test_a_line_with_known_and_unknown_costs_says_both() -> None:
     searched()
     (line,) = ask("costs", "--by", "target").output.splitlines()[1:2]
-    assert "$0.0300 + 1 unknown" in line
+    assert "$0.03 + 1 unknown" in line
     assert cells(line)[-2:] == ["unknown", "unknown"]
     actions = [cells(text)[0] for text in ask("costs", "--by", "action").output.splitlines()[1:3]]
     assert actions == ["draft", "improve"]
@@ -147,7 +147,7 @@ def test_what_would_be_a_formula_in_a_spreadsheet_is_none() -> None:
 def test_costs_of_a_session_from_before_the_calls() -> None:
     path = searched()
     story.as_second_schema(path)
-    assert "$0.0300 + 1 unknown" in ask("costs", "--by", "target").output
+    assert "$0.03 + 1 unknown" in ask("costs", "--by", "target").output
     assert len(of("call")["lines"]) == 4
 
 
@@ -183,7 +183,7 @@ def test_csv_and_json_at_once_are_refused() -> None:
      (1_000_000, "$1.00"), (1_234_567_890, "$1,234.57"), (0.25, "<$0.000001")],
 )  # fmt: skip
 def test_money_has_as_many_digits_as_matter(micro: float, text: str) -> None:
-    assert money(micro) == text
+    assert dollars(micro) == text
 
 
 # -- rules -----------------------------------------------------------------------------------------
