@@ -15,7 +15,8 @@ import threading
 from typing import IO, TYPE_CHECKING, Any
 
 from forge_tui.text import one_line
-from store.paths import log_path
+from store.errors import StoreError
+from store.paths import log_path, refuse_sample
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -51,6 +52,10 @@ def launch(
     Raises:
         LaunchError: It refused (its own words and cure), or died without a word.
     """
+    try:
+        refuse_sample(session)  # before anything is written beside what came with the package
+    except StoreError as error:
+        raise LaunchError(error.message, error.cure) from None
     log = log_path(session)
     try:
         stderr = log.open("ab")

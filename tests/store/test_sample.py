@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from forge_tui.launch import LaunchError, launch
 from store import sessions
 from store.reading import SessionReader
 from store.rebuild import rebuild
@@ -44,6 +45,14 @@ def test_it_is_a_search_with_replies_and_confirmed_wins(sample: Path) -> None:
     assert all(reply is not None and "```cpp" in reply.text for reply in replies)
     assert all(prompt is not None and "Time to beat" in prompt.user for prompt in prompts)
     assert {node.action for node in nodes} == {"draft", "improve", "combine"}
+
+
+def test_no_engine_is_started_on_it_and_nothing_is_written_beside_it() -> None:
+    path = sessions.find(NAME)
+    before = sorted(path.parent.iterdir())
+    with pytest.raises(LaunchError, match="sample"):
+        launch(path)
+    assert sorted(path.parent.iterdir()) == before
 
 
 def test_it_names_no_machine_and_no_folder() -> None:
